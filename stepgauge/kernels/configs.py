@@ -39,6 +39,10 @@ TABLE: dict[tuple[str, str], Config] = {
     ("gfx942", "head"): Config(128, 128, 64, 8, 2, False, "ieee"),
     ("gfx942", "gradient"): Config(128, 128, 64, 8, 2, False, "ieee"),
     ("gfx942", "pair"): Config(64, 64, 64, 4, 2, False, "ieee"),
+    ("sm_80", "pair_gradient"): Config(64, 64, 64, 4, 3, False, "tf32x3"),
+    ("sm_90", "pair_gradient"): Config(128, 128, 64, 8, 3, True, "tf32x3"),
+    ("sm_100", "pair_gradient"): Config(128, 64, 64, 4, 3, True, "tf32x3"),
+    ("gfx942", "pair_gradient"): Config(64, 64, 64, 4, 2, False, "ieee"),
 }
 INTERPRETED = Config(32, 64, 32, 1, 1, False, "ieee")
 SHARED_BYTES = {"sm_80": 163 << 10, "sm_90": 227 << 10, "sm_100": 227 << 10, "gfx942": 64 << 10}

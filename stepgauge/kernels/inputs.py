@@ -18,6 +18,13 @@ class Spec:
     softcap: float | None
     scale: Tensor | float  # inverse temperature: (M,) or one number
 
+    def unbend(self, dz: Tensor, z: Tensor, rows: slice) -> Tensor:
+        """The gradient of final logits z (n, columns) carried back through temperature and cap, in place."""
+        scale = self.scale[rows].unsqueeze(1) if isinstance(self.scale, Tensor) else self.scale
+        if self.softcap is not None:
+            dz *= 1 - (z / (self.softcap * scale)).square_()
+        return dz.mul_(scale)
+
 
 @dataclass(frozen=True, slots=True)
 class Rows:

@@ -28,23 +28,27 @@ class Config:
 
 TABLE: dict[tuple[str, str], Config] = {
     ("sm_80", "head"): Config(128, 128, 64, 8, 4, False, "tf32x3"),
+    ("sm_80", "top"): Config(128, 64, 64, 8, 4, False, "tf32x3"),
     ("sm_80", "gradient"): Config(128, 128, 64, 8, 4, False, "tf32x3"),
     ("sm_80", "pair"): Config(64, 64, 64, 4, 3, False, "tf32x3"),
+    ("sm_80", "pair_gradient"): Config(64, 64, 64, 4, 3, False, "tf32x3"),
     ("sm_90", "head"): Config(128, 128, 64, 8, 4, True, "tf32x3"),
+    ("sm_90", "top"): Config(128, 64, 64, 8, 4, True, "tf32x3"),
     ("sm_90", "gradient"): Config(128, 128, 64, 8, 4, True, "tf32x3"),
     ("sm_90", "pair"): Config(128, 128, 64, 8, 3, True, "tf32x3"),
-    ("sm_100", "head"): Config(128, 128, 64, 4, 4, True, "tf32x3"),
-    ("sm_100", "gradient"): Config(128, 128, 64, 4, 4, True, "tf32x3"),
-    ("sm_100", "pair"): Config(128, 64, 64, 4, 3, True, "tf32x3"),
+    ("sm_90", "pair_gradient"): Config(128, 128, 64, 8, 3, True, "tf32x3"),
+    ("sm_100", "head"): Config(128, 128, 64, 8, 4, True, "tf32x3"),
+    ("sm_100", "top"): Config(128, 64, 64, 8, 4, True, "tf32x3"),
+    ("sm_100", "gradient"): Config(128, 64, 64, 4, 4, True, "tf32x3"),
+    ("sm_100", "pair"): Config(128, 64, 64, 8, 3, True, "tf32x3"),
+    ("sm_100", "pair_gradient"): Config(128, 64, 64, 8, 3, True, "tf32x3"),
     ("gfx942", "head"): Config(128, 128, 64, 8, 2, False, "ieee"),
+    ("gfx942", "top"): Config(128, 128, 64, 8, 2, False, "ieee"),
     ("gfx942", "gradient"): Config(128, 128, 64, 8, 2, False, "ieee"),
     ("gfx942", "pair"): Config(64, 64, 64, 4, 2, False, "ieee"),
-    ("sm_80", "pair_gradient"): Config(64, 64, 64, 4, 3, False, "tf32x3"),
-    ("sm_90", "pair_gradient"): Config(128, 128, 64, 8, 3, True, "tf32x3"),
-    ("sm_100", "pair_gradient"): Config(128, 64, 64, 4, 3, True, "tf32x3"),
     ("gfx942", "pair_gradient"): Config(64, 64, 64, 4, 2, False, "ieee"),
 }
-INTERPRETED = Config(32, 64, 32, 1, 1, False, "ieee")
+INTERPRETED = Config(32, 128, 64, 1, 1, False, "ieee")
 SHARED_BYTES = {"sm_80": 163 << 10, "sm_90": 227 << 10, "sm_100": 227 << 10, "gfx942": 64 << 10}
 
 
@@ -74,7 +78,7 @@ def architecture(index: int) -> str:
 
 
 def choose(device: torch.device, kind: str, itemsize: int) -> Config:
-    """The row for a device and kernel kind ("head", "gradient", "pair"); fp32 operands halve the depth of a step."""
+    """The row for a device and kernel kind; fp32 operands halve the depth of a step."""
     if device.type != "cuda":
         return INTERPRETED
     row = TABLE[architecture(device.index or 0), kind]

@@ -18,9 +18,7 @@ L2_BYTES = 30 << 20  # of states kept in cache by one group of row tiles
 def check_device(device: torch.device) -> None:
     """Triton kernels run on a GPU, or anywhere under Triton's interpreter."""
     if device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
-        raise ValueError(
-            f"backend 'triton' needs tensors on a GPU, got {device}; move them, or pass backend='torch'"
-        )
+        raise ValueError(f"backend 'triton' needs tensors on a GPU, got {device}; move them, or pass backend='torch'")
 
 
 def allocate(size: int, alignment: int, stream: int | None) -> Tensor:
@@ -72,7 +70,7 @@ def partials(hidden: Tensor, weight: Tensor, bias: Tensor | None, spec: Spec, ne
     check_device(hidden.device)
     hidden, weight = dense(hidden), dense(weight)
     rows, splits, k = len(hidden), triton.cdiv(spec.vocab, SPLIT), needs.k
-    config = choose(hidden.device, "head", hidden.element_size())
+    config = choose(hidden.device, "top" if k else "head", hidden.element_size())
     sums = hidden.new_empty((5, splits, rows), dtype=torch.float32)
     top = hidden.new_empty((splits, rows, k), dtype=torch.float32)
     ids = hidden.new_empty((splits, rows, k), dtype=torch.int64)
@@ -86,5 +84,6 @@ def partials(hidden: Tensor, weight: Tensor, bias: Tensor | None, spec: Spec, ne
             MEAN=needs.mean, K=k, KP=triton.next_power_of_2(max(k, 1)), **shape_arguments(config, hidden, weight),
         )  # fmt: skip
         fused_kernels.merge_partials[(triton.cdiv(rows, 128),)](sums, whole, rows, splits, BLOCK=128)
-    values, columns = largest(top.transpose(0, 1).reshape(rows, -1), ids.transpose(0, 1).reshape(rows, -1), k)
-    return Partials(*whole.unbind(0), top=values, top_ids=columns, columns=spec.vocab)
+    values, columns = largest(top.transpose(0, 1).flatten(1), ids.transpose(0, 1).flatten(1), k)
+    peak, mass, moment, total, label = whole.unbind(0)
+    return Partials(peak, mass, moment, total, label, values, columns, spec.vocab)

@@ -1,7 +1,9 @@
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+# Kernels are typed by their pointer comments: Triton has no types to check.
 """Triton kernels of one head: partial sums over a slice of the vocabulary, their merge, and the logits' gradient.
 
-A program owns BM rows. Logits are accumulated in fp32 and stay there: they are never rounded or stored. A slice is a fixed
-number of columns, so what a row reads depends on V alone; nothing is added atomically, slices are merged in order.
+A program owns BM rows. Logits are accumulated in fp32 and stay there: they are never rounded or stored. A slice is a
+fixed number of columns, so what a row reads depends on V alone; nothing is added atomically, slices merge in order.
 Within a tile offsets are 32-bit on a 64-bit scalar base: 64-bit offset tensors cost registers and spill.
 """
 
@@ -22,7 +24,9 @@ def place(pid, M, group_m, column_tiles, BM: tl.constexpr):
 
 
 @triton.jit
-def operands(h, w, M, V, H, stride_h, stride_w, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, TMA: tl.constexpr):
+def operands(
+    h, w, M, V, H, stride_h, stride_w, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, TMA: tl.constexpr
+):
     """Descriptors of both operands where the hardware copies tiles, else the plain pointers."""
     if TMA:
         h = tl.make_tensor_descriptor(h, shape=[M, H], strides=[stride_h, 1], block_shape=[BM, BK])
@@ -36,7 +40,7 @@ def product(
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
     TMA: tl.constexpr, EVEN: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """hidden[row0:row0+BM] @ weight[col0:col0+BN].T in fp32; rows and columns past the end repeat the last one or are 0."""
+    """hidden[row0:row0+BM] @ weight[col0:col0+BN].T in fp32; past the end the last one repeats, or 0."""
     acc = tl.zeros((BM, BN), dtype=tl.float32)
     if TMA:
         for k in range(0, H, BK):
@@ -80,7 +84,7 @@ def row_scale(scale, inv_temperature, rows, M):
 
 @triton.jit
 def keep_largest(z, first, best, ids, K: tl.constexpr, KP: tl.constexpr, BN: tl.constexpr):
-    """Put the K largest of a tile z (BM, BN) into the running list (BM, KP), unordered; the first column of equals wins."""
+    """Put the K largest of a tile z (BM, BN) into the running list (BM, KP), unordered; the first of equals wins."""
     slots = tl.arange(0, KP)[None, :]
     local = tl.arange(0, BN)[None, :]
     for _ in range(K):
@@ -124,7 +128,9 @@ def head_partials(
     chosen = tl.zeros((BM,), dtype=tl.float32)
     if K > 0:
         # slots past K are never the least, so they are never taken
-        best = tl.where(tl.arange(0, KP)[None, :] < K, float("-inf"), float("inf")) + tl.zeros((BM, 1), dtype=tl.float32)
+        best = tl.where(tl.arange(0, KP)[None, :] < K, float("-inf"), float("inf")) + tl.zeros(
+            (BM, 1), dtype=tl.float32
+        )
         ids = tl.zeros((BM, KP), dtype=tl.int32)
     start = split * SPLIT
     for col0 in range(start, tl.minimum(start + SPLIT, V), BN):
@@ -145,7 +151,7 @@ def head_partials(
         move = peak - new
         shrink = tl.exp(move)
         if ENTROPY:
-            moment = shrink * (moment + move * mass) + tl.sum(tl.where(e > 0.0, e * z, 0.0), 1)
+            moment = shrink * (moment + move * mass) + tl.sum(e * tl.where(e > 0.0, z, 0.0), 1)
         mass = shrink * mass + tl.sum(e, 1)
         peak = new
     at = tl.cast(split, tl.int64) * M + rows

@@ -1,3 +1,5 @@
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+# Kernels are typed by their pointer comments: Triton has no types to check.
 """Triton kernels of two heads over one vocabulary: policy p and reference q, tile by tile side by side.
 
 Besides peak, mass and moment of each head: cross moments x = sum e^(a-m_a) (b-m_b) and y = sum e^(b-m_b) (a-m_a), where
@@ -13,7 +15,7 @@ from stepgauge.kernels.fused_kernels import bend, finish_gradient, operands, pla
 @triton.jit
 def weighted(e, x):
     """sum e x over a tile's columns with 0 · inf = 0: (BM,)"""
-    return tl.sum(tl.where(e > 0.0, e * x, 0.0), 1)
+    return tl.sum(e * tl.where(e > 0.0, x, 0.0), 1)
 
 
 @triton.jit
@@ -93,7 +95,7 @@ def pair_partials(
 
 @triton.jit
 def fold(sums, at, field, mine, peak, mass, moment, chosen):
-    """One slice of one head put into the running sums; (…, move of the running peak, move of the slice's) come back too."""
+    """One slice of one head put into the running sums; how far both peaks moved comes back too."""
     other = tl.load(sums + at, mask=mine, other=0.0)
     mass2 = tl.load(sums + field + at, mask=mine, other=1.0)
     moment2 = tl.load(sums + 2 * field + at, mask=mine, other=0.0)

@@ -11,7 +11,7 @@ FLOATS = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """How logits are made from ``hidden @ weight.T``, and which columns and labels count. All tensors have one row a token."""
+    """How logits are made from ``hidden @ weight.T``, and which columns and labels count; tensors have one row a token."""
 
     labels: Tensor | None  # (M,) int64, each in [0, vocab)
     vocab: int  # columns that count; the weight may have more (padding)
@@ -131,5 +131,7 @@ def check_want(want: Sequence[str], known: Sequence[str], owner: str) -> tuple[s
     """The wanted names in the order of ``known``."""
     unknown = [name for name in want if name not in known]
     if isinstance(want, str) or unknown or not want:
-        raise ValueError(f"{owner}: want must be a non-empty collection of names out of {', '.join(known)}, got {want!r}")
+        raise ValueError(
+            f"{owner}: want must be a non-empty collection of names out of {', '.join(known)}, got {want!r}"
+        )
     return tuple(name for name in known if name in want)

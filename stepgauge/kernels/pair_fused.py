@@ -10,10 +10,7 @@ from stepgauge.kernels import fused_pair_kernels
 from stepgauge.kernels.configs import PANEL, SPLIT, Config, choose
 from stepgauge.kernels.fused import check_device, copies_by_hardware, dense, group_rows, spec_arguments
 from stepgauge.kernels.fused_backward import Sink
-from stepgauge.kernels.inputs import Spec
-from stepgauge.kernels.pair_partials import OneSide, PairSlope, PairSums
-
-Side = tuple[Tensor, Tensor, Tensor | None, Spec]
+from stepgauge.kernels.pair_partials import OneSide, PairSlope, PairSums, Side
 
 
 def side_arguments(side: Side) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

@@ -5,6 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from stepgauge.kernels.inputs import Spec
+
+Side = tuple[Tensor, Tensor, Tensor | None, Spec]  # one head: hidden (M, H), weight (V, H), bias, spec
+
 
 @dataclass(frozen=True, slots=True)
 class OneSide:
@@ -26,7 +30,7 @@ class OneSide:
         return self.mass.log() - self.moment / self.mass
 
     def divergence(self, other: "OneSide") -> Tensor:
-        """KL(self || other) = sum p (ln p - ln p'), both expectations centred on the peaks: no cancellation when shifted."""
+        """KL(self || other) = sum p (ln p - ln p'); centred on the peaks, so shifts cancel exactly."""
         return (self.moment - self.cross) / self.mass - self.mass.log() + other.mass.log()
 
 
@@ -82,7 +86,8 @@ def pair_slope(
 ) -> PairSlope:
     """The coefficients of the outputs' gradients.
 
-    log-ratio: a -= g, gain = g · entropy H: b -= g, a -= g H · KL(p|q): a -= g KL, b += g, c -= g · KL(q|p): a += g, f -= g.
+    log-ratio: a -= g, gain = g · entropy H: b -= g, a -= g H · KL(p|q): a -= g KL, b += g, c -= g ·
+    KL(q|p): a += g, f -= g.
     """
     lse = sums.policy.lse
     a, b, c, f = (torch.zeros_like(lse) for _ in range(4))

@@ -4,12 +4,11 @@ import torch
 from torch import Tensor
 
 from stepgauge.kernels.inputs import Spec
-from stepgauge.kernels.pair_partials import OneSide, PairSlope, PairSums
+from stepgauge.kernels.pair_partials import OneSide, PairSlope, PairSums, Side
 from stepgauge.kernels.partials import FLOOR, Needs
 from stepgauge.kernels.tiled import Engine, Running
 from stepgauge.kernels.tiled_backward import Sink
 
-Side = tuple[Tensor, Tensor, Tensor | None, Spec]
 LEAST = -1e4  # stands for ln 0: finite, and e^LEAST is 0
 
 

@@ -8,7 +8,16 @@ import torch
 from torch import Tensor
 
 from stepgauge.kernels import pair_tiled, reference
-from stepgauge.kernels.inputs import Rows, Spec, check_head, check_softcap, check_vocab, check_want, choose_rows, choose_scale
+from stepgauge.kernels.inputs import (
+    Rows,
+    Spec,
+    check_head,
+    check_softcap,
+    check_vocab,
+    check_want,
+    choose_rows,
+    choose_scale,
+)
 from stepgauge.kernels.pair_partials import PairSums, pair_slope
 from stepgauge.kernels.stats import choose_backend, restore
 
@@ -93,7 +102,9 @@ def _backend(name: str) -> Any:
     return pair_fused
 
 
-def _prepare(head: Head, rows: Rows, labels: Tensor | None, vocab: int, name: str) -> tuple[Tensor, Tensor, Tensor | None, Spec]:
+def _prepare(
+    head: Head, rows: Rows, labels: Tensor | None, vocab: int, name: str
+) -> tuple[Tensor, Tensor, Tensor | None, Spec]:
     """One side's kept rows and how its logits are made."""
     scale = choose_scale(head.inv_temperature, rows, head.hidden, name)
     states = rows.select(head.hidden.reshape(-1, head.hidden.shape[-1]))  # (M, H)
@@ -125,16 +136,17 @@ def pair_stats(
         backend: "reference", "torch" or "triton"; None chooses.
 
     Returns:
-        PairStats with one tensor a wanted name, shape (…, T), nats, fp32 (float64 for float64 inputs), differentiable in
-        the policy's hidden, weight and bias (reference_entropy is constant).
+        PairStats with one tensor a wanted name, shape (…, T), nats, fp32 (float64 for float64 inputs), differentiable
+        in the policy's hidden, weight and bias (reference_entropy is constant).
 
     Raises:
         ValueError, TypeError: a shape, dtype, device, id or name that does not fit; the message names it.
 
     Example:
         >>> import torch
-        >>> policy, other = Head(torch.tensor([[2.0, 0.0]]), torch.eye(2)), Head(torch.tensor([[0.0]]), torch.ones(2, 1))
-        >>> stats = pair_stats(policy, other, torch.tensor([0]))
+        >>> policy = Head(torch.tensor([[2.0, 0.0]]), torch.eye(2))
+        >>> uniform = Head(torch.tensor([[0.0]]), torch.ones(2, 1))
+        >>> stats = pair_stats(policy, uniform, torch.tensor([0]))
         >>> round(stats.log_ratio.item(), 4), round(stats.kl.item(), 4)
         (0.5662, 0.3278)
 
@@ -145,7 +157,10 @@ def pair_stats(
     for head, name in ((policy, f"{owner}: policy"), (reference_head, f"{owner}: reference_head")):
         check_head(head.hidden, head.weight, head.bias, name)
         check_softcap(head.softcap, name)
-    if policy.hidden.shape[:-1] != reference_head.hidden.shape[:-1] or policy.hidden.dtype != reference_head.hidden.dtype:
+    if (
+        policy.hidden.shape[:-1] != reference_head.hidden.shape[:-1]
+        or policy.hidden.dtype != reference_head.hidden.dtype
+    ):
         raise ValueError(
             f"{owner}: reference_head.hidden must have the policy's tokens and dtype, {tuple(policy.hidden.shape[:-1])}"
             f" {policy.hidden.dtype}, got {tuple(reference_head.hidden.shape[:-1])} {reference_head.hidden.dtype}"
@@ -157,12 +172,14 @@ def pair_stats(
     chosen = choose_backend(backend, policy.hidden, owner)
     rows = choose_rows(targets, policy.hidden.shape[:-1], ignore_index, vocab, owner)
     labels = None if targets is None else rows.select(targets.reshape(-1)).to(torch.int64)
-    mine = _prepare(policy, rows, labels, vocab, owner)
+    policy_side = _prepare(policy, rows, labels, vocab, owner)
     with torch.no_grad():
-        other = _prepare(reference_head, rows, labels, vocab, owner)
+        reference_side = _prepare(reference_head, rows, labels, vocab, owner)
     if chosen == "reference":
-        frozen = (*(None if x is None else x.detach() for x in other[:3]), other[3])
-        values = reference.pair_stats(mine, frozen)  # type: ignore[arg-type]
+        states, weight, bias, spec = reference_side
+        frozen = (states.detach(), weight.detach(), None if bias is None else bias.detach(), spec)
+        values = reference.pair_stats(policy_side, frozen)
     else:
-        values = dict(zip(WANTS, _Pair.apply(*mine, other, chosen), strict=True))
+        found = _Pair.apply(*policy_side, reference_side, chosen)  # type: ignore[no-untyped-call]
+        values = dict(zip(WANTS, found, strict=True))
     return PairStats(restore(values, names, rows, policy.hidden))

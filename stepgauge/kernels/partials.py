@@ -50,9 +50,10 @@ class Partials:
 
 
 def largest(values: Tensor, ids: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k largest of each row and their ids; equal values keep their order, so the first column wins."""
-    order = values.sort(dim=1, descending=True, stable=True)
-    return order.values[:, :k], ids.gather(1, order.indices[:, :k])
+    """The k largest of each row, falling, and their ids; of equal values the smaller id comes first."""
+    by_id = ids.sort(dim=1)
+    order = values.gather(1, by_id.indices).sort(dim=1, descending=True, stable=True)
+    return order.values[:, :k], by_id.values.gather(1, order.indices[:, :k])
 
 
 def merge_two(one: Partials, two: Partials) -> Partials:
@@ -103,7 +104,8 @@ def slope(
 ) -> Slope:
     """The coefficients of the outputs' gradients.
 
-    logp: a -= g, gain = g · lse: a += g · entropy H: b -= g, a -= g H · mean: c += g / V · top-k: a -= sum g, gain_k = g_k.
+    logp: a -= g, gain = g · lse: a += g · entropy H: b -= g, a -= g H · mean: c += g / V ·
+    top-k: a -= sum g, gain_k = g_k.
     Centring on ln p instead of z keeps the entropy's gradient exact for shifted logits.
     """
     a, b, c = (torch.zeros_like(whole.peak) for _ in range(3))

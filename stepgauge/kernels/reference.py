@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from stepgauge.kernels.inputs import Spec
+from stepgauge.kernels.pair_partials import Side
 
 
 def logits(hidden: Tensor, weight: Tensor, bias: Tensor | None, spec: Spec) -> Tensor:
@@ -44,9 +45,7 @@ def lm_stats(hidden: Tensor, weight: Tensor, bias: Tensor | None, spec: Spec, k:
     return out
 
 
-def pair_stats(
-    policy: tuple[Tensor, Tensor, Tensor | None, Spec], reference: tuple[Tensor, Tensor, Tensor | None, Spec]
-) -> dict[str, Tensor]:
+def pair_stats(policy: Side, reference: Side) -> dict[str, Tensor]:
     """Every statistic of :func:`stepgauge.kernels.pair_stats` in float64."""
     a, b = logits(*policy).log_softmax(1), logits(*reference).log_softmax(1)  # (M, vocab)
     p, q = a.exp(), b.exp()

@@ -88,7 +88,7 @@ class LmStats:
 
 
 class _Head(torch.autograd.Function):
-    """(logp, lse, entropy, mean, top logp, top ids) of one head by a tiled or fused backend; the logits are made twice, kept never."""
+    """(logp, lse, entropy, mean, top logp, top ids) of one head; the logits are made twice, kept never."""
 
     @staticmethod
     def forward(
@@ -99,9 +99,7 @@ class _Head(torch.autograd.Function):
         ctx.whole, ctx.spec, ctx.needs, ctx.backend = whole, spec, needs, backend
         ctx.mark_non_differentiable(whole.top_ids)
         ctx.set_materialize_grads(False)
-        lse = whole.lse
-        top = whole.top - lse.unsqueeze(1)
-        return whole.label - lse, lse, whole.entropy, whole.mean_logit, top, whole.top_ids
+        return outputs(whole)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -174,8 +172,8 @@ def lm_stats(
         backend: "reference" (float64 inside), "torch" or "triton"; None chooses. All have one signature and meaning.
 
     Returns:
-        LmStats with one tensor a wanted name, shape (…, T) ((…, T, k) for topk and topk_ids), in nats, fp32 (float64 for
-        float64 inputs), differentiable in hidden, weight and bias. A row's bits do not depend on the other rows.
+        LmStats with one tensor a wanted name, shape (…, T) ((…, T, k) for topk and topk_ids), in nats, fp32 (float64
+        for float64 inputs), differentiable in hidden, weight and bias. A row's bits do not depend on the other rows.
 
     Raises:
         ValueError, TypeError: a shape, dtype, device, id or name that does not fit; the message names it.
@@ -216,12 +214,28 @@ def _values(
     if backend == "reference":
         return reference.lm_stats(hidden, weight, bias, spec, k)
     needs = Needs("entropy" in names, bool({"mean_logit", "self_certainty"} & set(names)), k)
-    logp, lse, entropy, mean, top, ids = _Head.apply(hidden, weight, bias, spec, needs, backend)
+    return named(_Head.apply(hidden, weight, bias, spec, needs, backend), spec.vocab)  # type: ignore[no-untyped-call]
+
+
+def outputs(whole: Partials) -> tuple[Tensor, ...]:
+    """(logp, lse, entropy, mean, top logp, top ids)"""
+    lse = whole.lse
+    return whole.label - lse, lse, whole.entropy, whole.mean_logit, whole.top - lse.unsqueeze(1), whole.top_ids
+
+
+def named(found: tuple[Tensor, ...], vocab: int) -> dict[str, Tensor]:
+    """The outputs by their public names."""
+    logp, lse, entropy, mean, top, ids = found
     values = {"logp": logp, "lse": lse, "entropy": entropy, "mean_logit": mean, "topk": top, "topk_ids": ids}
-    values["self_certainty"] = lse - mean - math.log(spec.vocab)
-    if k:
+    values["self_certainty"] = lse - mean - math.log(vocab)
+    if ids.shape[1]:
         values["argmax"] = ids[:, 0]
     return values
+
+
+def statistics(whole: Partials) -> dict[str, Tensor]:
+    """All statistics of finished sums, by name."""
+    return named(outputs(whole), whole.columns)
 
 
 def restore(values: Mapping[str, Tensor], names: Collection[str], rows: Rows, like: Tensor) -> dict[str, Tensor]:

@@ -1,12 +1,12 @@
 """The torch path: any device, tuned for the CPU. The vocabulary is tiled, the logit matrix never exists.
 
-For each tile of columns, for each block of rows: one GEMM into a preallocated fp32 tile, then the statistics while it is
-in cache. Tiles depend on the head's shape only and blocks have one fixed height (the last one is padded), so each GEMM
+For each tile of columns, for each block of rows: one GEMM into a preallocated fp32 tile, then the statistics while it
+is in cache. Tiles depend on the head's shape only and blocks have one fixed height (the last one is padded), so each GEMM
 call has the same shape whatever the batch: a row's bits do not depend on its neighbours.
 
 fp32 logits of 16-bit heads, the ladder of `Engine`: a GPU's GEMM returns its fp32 accumulator; a CPU whose 16-bit GEMM
-is no faster than its fp32 one converts each weight tile (exact); a CPU with fast 16-bit units rounds the tile to 16 bits,
-and then every logit that matters (the label, and each with p > `TAU`) is recomputed as an fp32 dot.
+is no faster than its fp32 one converts each weight tile (exact); a CPU with fast 16-bit units rounds the tile to 16
+bits, and then every logit that matters (the label, and each with p > `TAU`) is recomputed as an fp32 dot.
 """
 
 import math
@@ -95,7 +95,8 @@ class Engine:
     def dots(self, rows: Tensor, columns: Tensor) -> Tensor:
         """hidden[rows] · weight[columns] in the result dtype, pair by pair: (P,)."""
         out = self.hidden.new_empty(len(rows), dtype=self.dtype)
-        for some in torch.arange(len(rows), device=rows.device).split(1024):
+        for start in range(0, len(rows), 1024):
+            some = slice(start, start + 1024)
             pairs = self.hidden[rows[some]].to(self.dtype) * self.weight[columns[some]].to(self.dtype)
             out[some] = pairs.sum(1)
         return out
@@ -151,7 +152,10 @@ class Running:
         bias = None if self.bias is None else self.bias[columns].to(self.engine.dtype)
         scale = self.spec.scale
         return bend(
-            self.engine.dots(rows, columns), bias, self.spec.softcap, scale[rows] if isinstance(scale, Tensor) else scale
+            self.engine.dots(rows, columns),
+            bias,
+            self.spec.softcap,
+            scale[rows] if isinstance(scale, Tensor) else scale,
         )
 
     def add(self, z: Tensor, rows: slice, first: int) -> None:

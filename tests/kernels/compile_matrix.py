@@ -34,10 +34,11 @@ FORWARD: dict[str, dict[str, Any]] = {
     "logp": {**HEAD, "MEAN": False, "ENTROPY": False},
     "all": HEAD,
     "all_bent": {**HEAD, "CAP": True, "bias": "*bf16", "scale": "*fp32"},
+    "ragged": {**HEAD, "EVEN": False, "TMA": False},
+}
+TOP: dict[str, dict[str, Any]] = {
     "argmax": {**HEAD, "K": 1, "KP": 1},
     "top8": {**HEAD, "K": 8, "KP": 8},
-    "ragged": {**HEAD, "EVEN": False, "TMA": False},
-    "no_label": {**HEAD, "labels": None},
 }
 GRADIENT: dict[str, dict[str, Any]] = {
     "plain": {"CAP": False},
@@ -50,6 +51,7 @@ PAIR: dict[str, dict[str, Any]] = {
 PAIR_GRADIENT: dict[str, dict[str, Any]] = {"plain": {"CAP": False, "CAP2": False}}
 KERNELS = {
     "head": (fused_kernels.head_partials, FORWARD),
+    "top": (fused_kernels.head_partials, TOP),
     "gradient": (fused_kernels.head_gradient, GRADIENT),
     "pair": (fused_pair_kernels.pair_partials, PAIR),
     "pair_gradient": (fused_pair_kernels.pair_gradient, PAIR_GRADIENT),
@@ -63,7 +65,22 @@ POINTERS = {
     **dict.fromkeys(("stride_h", "stride_w", "stride_h2", "stride_w2"), "i32"),
 }
 NONE = ("bias", "bias2", "scale", "scale2")
-ALIGNED = ("h", "w", "h2", "w2", "dz", "sums", "top", "top_ids", "H", "H2", "stride_h", "stride_w", "stride_h2", "stride_w2")
+ALIGNED = (
+    "h",
+    "w",
+    "h2",
+    "w2",
+    "dz",
+    "sums",
+    "top",
+    "top_ids",
+    "H",
+    "H2",
+    "stride_h",
+    "stride_w",
+    "stride_h2",
+    "stride_w2",
+)
 
 
 def compiled(arch: str, kind: str, variant: dict[str, Any]) -> Any:
@@ -82,7 +99,11 @@ def compiled(arch: str, kind: str, variant: dict[str, Any]) -> Any:
         else:
             signature[name] = "constexpr"
             constants[name] = variant.get(name, constants.get(name))
-    attributes = {(kernel.arg_names.index(n),): [["tt.divisibility", 16]] for n in ALIGNED if signature.get(n, "constexpr") != "constexpr"}
+    attributes = {
+        (kernel.arg_names.index(n),): [["tt.divisibility", 16]]
+        for n in ALIGNED
+        if signature.get(n, "constexpr") != "constexpr"
+    }
     constants = {n: v for n, v in constants.items() if n in kernel.arg_names}
     source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=attributes)
     options = {**row.options(), "enable_fp_fusion": True}
@@ -95,7 +116,9 @@ def nvidia_facts(binary: Any, arch: str) -> dict[str, Any]:
         file.write(binary.asm["cubin"])
         file.flush()
         usage = subprocess.run([BIN / "cuobjdump", "-res-usage", file.name], capture_output=True, text=True, check=True)
-        sass = subprocess.run([BIN / "cuobjdump", "-sass", file.name], capture_output=True, text=True, check=True).stdout
+        sass = subprocess.run(
+            [BIN / "cuobjdump", "-sass", file.name], capture_output=True, text=True, check=True
+        ).stdout
     found = re.search(r"REG:(\d+) STACK:(\d+)", usage.stdout + usage.stderr)
     if found is None:
         raise RuntimeError(f"cuobjdump printed no resource usage: {usage.stdout} {usage.stderr}")
@@ -121,7 +144,7 @@ def amd_facts(binary: Any, arch: str) -> dict[str, Any]:
     return {
         "registers": count("vgpr_count"),
         "stack": count("private_segment_fixed_size"),
-        "spills": count("vgpr_spill_count") + count("sgpr_spill_count"),
+        "spills": count("vgpr_spill_count"),
         "tensor_core": len(re.findall(TENSOR_CORE[arch], text)),
         "tma": 0,
     }
@@ -134,7 +157,7 @@ def main() -> None:
                 binary = compiled(arch, kind, variant)
                 facts = amd_facts(binary, arch) if arch.startswith("gfx") else nvidia_facts(binary, arch)
                 row = {"arch": arch, "kernel": kind, "variant": name, "shared": binary.metadata.shared, **facts}
-                print(json.dumps(row), flush=True)
+                sys.stdout.write(json.dumps(row) + "\n")
 
 
 if __name__ == "__main__":

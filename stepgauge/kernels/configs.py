@@ -35,7 +35,7 @@ TABLE: dict[tuple[str, str], Config] = {
     ("sm_90", "head"): Config(128, 128, 64, 8, 4, True, "tf32x3"),
     ("sm_90", "top"): Config(128, 64, 64, 8, 4, True, "tf32x3"),
     ("sm_90", "gradient"): Config(128, 128, 64, 8, 4, True, "tf32x3"),
-    ("sm_90", "pair"): Config(128, 128, 64, 8, 3, True, "tf32x3"),
+    ("sm_90", "pair"): Config(128, 64, 64, 8, 4, True, "tf32x3"),
     ("sm_90", "pair_gradient"): Config(128, 128, 64, 8, 3, True, "tf32x3"),
     ("sm_100", "head"): Config(128, 128, 64, 8, 4, True, "tf32x3"),
     ("sm_100", "top"): Config(128, 64, 64, 8, 4, True, "tf32x3"),

@@ -236,7 +236,7 @@ def head_gradient(
     factor = row_scale(scale, inv_temperature, rows, M)
     z = product(h, w, row0, col0, M, V, H, stride_h, stride_w, BM, BN, BK, TMA, EVEN, PRECISION)
     z = bend(z, bias, columns, columns < V, softcap, factor, CAP)
-    logp = tl.maximum(z - tl.load(lse + rows, mask=mine, other=0.0)[:, None], -1e4)
+    logp = tl.maximum(z - tl.load(lse + rows, mask=mine, other=float("inf"))[:, None], -1e4)
     slope = tl.load(a + rows, mask=mine, other=0.0)[:, None] + tl.load(b + rows, mask=mine, other=0.0)[:, None] * logp
     g = tl.exp(logp) * slope + tl.load(c + rows, mask=mine, other=0.0)[:, None]
     finish_gradient(g, z, columns, first, rows, marks, gains, factor, softcap, dz, M, V, width, L, CAP)

@@ -167,11 +167,11 @@ def pair_gradient(
     factor2 = row_scale(scale2, inv_temperature2, rows, M)
     y = product(h2, w2, row0, col0, M, V, H2, stride_h2, stride_w2, BM, BN, BK, TMA, EVEN, PRECISION)
     y = bend(y, bias2, columns, inside, softcap2, factor2, CAP2)
-    logq = tl.maximum(y - tl.load(lse2 + rows, mask=mine, other=0.0)[:, None], -1e4)
+    logq = tl.maximum(y - tl.load(lse2 + rows, mask=mine, other=float("inf"))[:, None], -1e4)
     factor = row_scale(scale, inv_temperature, rows, M)
     z = product(h, w, row0, col0, M, V, H, stride_h, stride_w, BM, BN, BK, TMA, EVEN, PRECISION)
     z = bend(z, bias, columns, inside, softcap, factor, CAP)
-    logp = tl.maximum(z - tl.load(lse + rows, mask=mine, other=0.0)[:, None], -1e4)
+    logp = tl.maximum(z - tl.load(lse + rows, mask=mine, other=float("inf"))[:, None], -1e4)
     slope = tl.load(a + rows, mask=mine, other=0.0)[:, None] + tl.load(b + rows, mask=mine, other=0.0)[:, None] * logp
     slope += tl.load(c + rows, mask=mine, other=0.0)[:, None] * logq
     g = tl.exp(logp) * slope + tl.load(f + rows, mask=mine, other=0.0)[:, None] * tl.exp(logq)

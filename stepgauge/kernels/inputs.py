@@ -11,7 +11,7 @@ FLOATS = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """How logits are made from ``hidden @ weight.T``, and which columns and labels count; tensors have one row a token."""
+    """How logits are made from ``hidden @ weight.T``, and which columns and labels count."""
 
     labels: Tensor | None  # (M,) int64, each in [0, vocab)
     vocab: int  # columns that count; the weight may have more (padding)

@@ -121,7 +121,7 @@ def pair_stats(
     want: Collection[str] = ("log_ratio", "kl"),
     backend: str | None = None,
 ) -> PairStats:
-    r"""Log-ratio, entropies and both divergences of a policy p and a reference q, without materialising either's logits.
+    r"""Log-ratio, entropies and both divergences of a policy p and a reference q, without the logits of either.
 
     log_ratio = ln p_y − ln q_y · kl = Σ_j p_j ln(p_j / q_j) · reverse_kl = Σ_j q_j ln(q_j / p_j) ·
     entropy, reference_entropy = −Σ_j p_j ln p_j of p and of q.

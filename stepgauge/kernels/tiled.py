@@ -1,8 +1,8 @@
 """The torch path: any device, tuned for the CPU. The vocabulary is tiled, the logit matrix never exists.
 
 For each tile of columns, for each block of rows: one GEMM into a preallocated fp32 tile, then the statistics while it
-is in cache. Tiles depend on the head's shape only and blocks have one fixed height (the last one is padded), so each GEMM
-call has the same shape whatever the batch: a row's bits do not depend on its neighbours.
+is in cache. Tiles depend on the head's shape only and blocks have one fixed height (the last one is padded), so each
+GEMM call has the same shape whatever the batch: a row's bits do not depend on its neighbours.
 
 fp32 logits of 16-bit heads, the ladder of `Engine`: a GPU's GEMM returns its fp32 accumulator; a CPU whose 16-bit GEMM
 is no faster than its fp32 one converts each weight tile (exact); a CPU with fast 16-bit units rounds the tile to 16

@@ -1,6 +1,7 @@
 """Compile kernels for GPUs that are not here and print what the compilers made of them, one JSON object a line.
 
-    python tests/kernels/compile_matrix.py sm_80 sm_90
+    python tests/kernels/compile_matrix.py hardest sm_80    what needs most registers of each kernel
+    python tests/kernels/compile_matrix.py every sm_80      all variants
 
 Runs in its own process: a process whose kernels are interpreted cannot compile. No driver and no GPU are touched.
 """
@@ -56,6 +57,8 @@ KERNELS = {
     "pair": (fused_pair_kernels.pair_partials, PAIR),
     "pair_gradient": (fused_pair_kernels.pair_gradient, PAIR_GRADIENT),
 }
+HARDEST = {("head", "all_bent"), ("head", "ragged"), ("top", "top8"), ("gradient", "bent"), ("pair", "bent")}
+HARDEST |= {("pair_gradient", "plain")}
 POINTERS = {
     **dict.fromkeys(("h", "w", "h2", "w2", "dz"), "*bf16"),
     **dict.fromkeys(("labels", "top_ids", "marks"), "*i64"),
@@ -151,9 +154,12 @@ def amd_facts(binary: Any, arch: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    for arch in sys.argv[1:]:
+    extent, *architectures = sys.argv[1:]
+    for arch in architectures:
         for kind, (_, variants) in KERNELS.items():
             for name, variant in variants.items():
+                if extent == "hardest" and (kind, name) not in HARDEST:
+                    continue
                 binary = compiled(arch, kind, variant)
                 facts = amd_facts(binary, arch) if arch.startswith("gfx") else nvidia_facts(binary, arch)
                 row = {"arch": arch, "kernel": kind, "variant": name, "shared": binary.metadata.shared, **facts}

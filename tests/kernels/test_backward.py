@@ -163,6 +163,7 @@ def test_step_gradients_reach_their_tokens(backend):
 
 def test_second_derivatives_are_refused(backend):
     case = head(3, 4, 9).to(FP32, grad=True)
+    # the gradient is a constant to autograd, so asking for more raises instead of being silently wrong
     (first,) = torch.autograd.grad(case.run(backend).logp.sum(), case.hidden, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
+    with pytest.raises(RuntimeError, match="does not require grad"):
         first.sum().backward()

@@ -1,5 +1,7 @@
 """Label log-odds at step tags, and step sums."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -49,7 +51,7 @@ def test_no_tags():
 
 
 def test_label_gradients():
-    hidden, weight, tags = states(FP64)
+    hidden, weight, _ = states(FP64)
     hidden, weight = hidden[:1, :5, :3].clone().requires_grad_(), weight[:6, :3].clone().requires_grad_()
     where = torch.tensor([1, 4, 1])
     assert torch.autograd.gradcheck(lambda h, w: label_logits(h, w, (5, 0), where), (hidden, weight))
@@ -71,7 +73,7 @@ def test_label_errors(change, match):
 
 
 def steps_of(x, cu_steps):
-    return torch.stack([x[a:b].double().sum() for a, b in zip(cu_steps[:-1], cu_steps[1:], strict=True)])
+    return torch.stack([x[a:b].double().sum() for a, b in pairwise(cu_steps)])
 
 
 @pytest.mark.parametrize("cu_steps", [[0, 4, 9], [2, 2, 7, 7], [5, 5], [3], [0, 1, 2, 3, 600], [0, 599, 600]])

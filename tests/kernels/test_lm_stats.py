@@ -61,7 +61,7 @@ def test_fp32_is_exact_to_rounding(name, backend):
 def test_16_bit_heads_keep_fp32_logits(name, dtype, backend):
     case = CASES[name].to(dtype)
     got, exact = case.run(backend), case.exact()
-    # a rounded GEMM leaves noise of 1 / sqrt(V) in averages over all columns: here V is 100 times smaller than real ones
+    # a rounded GEMM leaves noise of 1 / sqrt(V) in averages over all columns: here V is 100 times too small
     average = 1e-3 if tiled.cpu_is_fast_at_16_bit() else 2e-4
     for statistic in ("logp", "lse", "topk"):
         assert gap(getattr(got, statistic), getattr(exact, statistic)) <= 2e-4, statistic

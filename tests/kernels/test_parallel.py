@@ -1,5 +1,7 @@
 """Vocabulary-parallel heads, simulated: shards of one head reduced apart and merged."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -13,7 +15,7 @@ def merged(case, cuts, backend, want=EVERY, k=4):
     vocab = case.more.get("vocab_valid", len(case.weight))
     bent = {n: v for n, v in case.more.items() if n != "vocab_valid"}
     parts = []
-    for first, end in zip(cuts[:-1], cuts[1:], strict=True):
+    for first, end in pairwise(cuts):
         bias = None if case.bias is None else case.bias[first:end]
         parts.append(
             lm_partials(
@@ -26,7 +28,7 @@ def merged(case, cuts, backend, want=EVERY, k=4):
                 k=k,
                 backend=backend,
                 **bent,
-            )  # fmt: skip
+            )
         )
     return merge_partials(parts, want=want)
 

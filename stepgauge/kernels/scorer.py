@@ -54,7 +54,7 @@ class LogprobScorer(Scorer):
     """
 
     name = "logprob"
-    kind: ClassVar[Kind] = "confidence"
+    kind: Kind = "confidence"
 
     _lock: ClassVar[threading.Lock] = threading.Lock()
     _loaded: tuple[Any, Any, int] | None = None  # model, tokenizer, size of the real vocabulary
@@ -100,7 +100,7 @@ class LogprobScorer(Scorer):
             return [self._error(rollout, "model", error, report) for rollout in rollouts]
         for index, rollout in enumerate(rollouts):
             try:
-                encoded[index] = _encode(rollout, tokenizer, _context(model))
+                encoded[index] = _encode(rollout, tokenizer, vocabulary, _context(model))
             except Exception as error:
                 results[index] = self._error(rollout, "internal", error, report)
         order = list(encoded)
@@ -142,7 +142,7 @@ def _context(model: Any) -> int | None:
     return getattr(model.config.get_text_config(), "max_position_embeddings", None)
 
 
-def _encode(rollout: Rollout, tokenizer: Any, context: int | None) -> _Encoded:
+def _encode(rollout: Rollout, tokenizer: Any, vocabulary: int, context: int | None) -> _Encoded:
     text = rollout.response
     if rollout.token_ids is not None:
         response = list(rollout.token_ids)
@@ -151,6 +151,11 @@ def _encode(rollout: Rollout, tokenizer: Any, context: int | None) -> _Encoded:
         encoding = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
         response, spans = encoding.ids, encoding.offsets
     prompt = _prompt(rollout.problem, tokenizer)
+    highest = max([*prompt, *response])
+    if highest >= vocabulary:
+        raise ValueError(
+            f"token {highest} is not in the model's vocabulary of {vocabulary}; the tokenizer is another's"
+        )
     room = len(response) if context is None else max(0, context - len(prompt))
     return _Encoded(prompt, response[:room], step_token_spans(spans, rollout.step_spans))
 
@@ -160,9 +165,8 @@ def _prompt(problem: str, tokenizer: Any) -> list[int]:
         turns = [{"role": "user", "content": problem}]
         text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
         return list(tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids)
-    begin = (
-        [tokenizer.bos_token_id] if tokenizer.backend_tokenizer.encode("").ids[:1] == [tokenizer.bos_token_id] else []
-    )
+    begin = tokenizer.backend_tokenizer.encode("").ids[:1]
+    begin = begin if begin == [tokenizer.bos_token_id] else []
     return [*begin, *tokenizer.backend_tokenizer.encode(f"{problem}\n\n", add_special_tokens=False).ids]
 
 
@@ -195,7 +199,8 @@ def _forward(model: Any, vocabulary: int, items: Sequence[_Encoded]) -> list[LmS
         bias = getattr(head, "bias", None)
         stats = lm_stats(hidden, head.weight[:vocabulary], targets, bias=None if bias is None else bias[:vocabulary])
     sizes = [len(item.response) for item in items]
-    return [LmStats(*parts) for parts in zip(*(values.cpu().split(sizes) for values in stats), strict=True)]
+    parts = (torch.split(values.cpu(), sizes) for values in stats)
+    return [LmStats(*of_item) for of_item in zip(*parts, strict=True)]
 
 
 def _prove_head(model: Any, vocabulary: int) -> None:

@@ -120,7 +120,7 @@ def weights_fingerprint(folder: Path) -> str:
             size = path.stat().st_size
             digest.update(f"{path.name} {size} ".encode())
             with path.open("rb") as stream:
-                digest.update(stream.read(8 + int.from_bytes(stream.read(8), "little")))
+                digest.update(stream.read(min(size, int.from_bytes(stream.read(8), "little"))))
                 for block in range(_SAMPLED_BLOCKS):
                     stream.seek(size * block // _SAMPLED_BLOCKS)
                     digest.update(stream.read(_BLOCK_BYTES))

@@ -179,7 +179,7 @@ def test_deadline_and_progress(scorer, monkeypatch):
 
 
 def test_threads_pickle_and_fingerprint(scorer):
-    copy = pickle.loads(pickle.dumps(scorer))
+    copy = pickle.loads(pickle.dumps(scorer))  # noqa: S301  # our own
     assert copy._loaded is None
     assert len(pickle.dumps(scorer)) < 1000
     assert copy.fingerprint == scorer.fingerprint

@@ -37,27 +37,27 @@ def test_a_folder(folder):
 
 def test_models_that_are_not_there(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match="there is no folder './nothing'"):
+    with pytest.raises(FileNotFoundError, match=r"there is no folder './nothing'"):
         model_folder("./nothing")
-    with pytest.raises(FileNotFoundError, match="there is no file 'nothing.gguf'"):
+    with pytest.raises(FileNotFoundError, match=r"there is no file 'nothing.gguf'"):
         model_folder("nothing.gguf")
     with pytest.raises(FileNotFoundError, match=r"not in the local hub cache.*download=True \(--download\)"):
         model_folder("nobody/no-such-model")
-    with pytest.raises(ValueError, match="neither a folder nor a name on the hub"):
+    with pytest.raises(ValueError, match=r"neither a folder nor a name on the hub"):
         model_folder("a b")
 
 
 def test_folders_that_are_no_models(tmp_path, folder):
-    with pytest.raises(ValueError, match="has no config.json"):
+    with pytest.raises(ValueError, match=r"has no config.json"):
         model_folder(str(tmp_path))
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "pytorch_model.bin").write_bytes(b"")
     with pytest.raises(ValueError, match=r"has no \*.safetensors; other formats can run code"):
         model_folder(str(tmp_path))
-    with pytest.raises(ValueError, match="is a file, but no .gguf"):
+    with pytest.raises(ValueError, match=r"is a file, but no .gguf"):
         model_folder(str(folder / "config.json"))
     (tmp_path / "x.gguf").write_bytes(b"nonsense")
-    with pytest.raises(ValueError, match="begins with b'nons', not b'GGUF'"):
+    with pytest.raises(ValueError, match=r"begins with b'nons', not b'GGUF'"):
         model_folder(str(tmp_path / "x.gguf"))
 
 

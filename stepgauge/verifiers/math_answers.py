@@ -1,0 +1,48 @@
+"""The ``math`` scorer: is the final answer the gold answer?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stepgauge.scoring import Progress, Reason, Rollout, Scorer, StepScores, score_each
+from stepgauge.verifiers.answers import verify_response
+
+__all__ = ["MathScorer"]
+
+_REASONS: dict[str, Reason] = {"undecided": "undecided", "invalid": "unparsed"}
+
+
+class MathScorer(Scorer):
+    """Outcome verifier: 1 or 0 on the last step, None on the others.
+
+    Abstains without a gold answer, and where the verdict is not certain: an answer that could not be read is not
+    called wrong. ``summary`` holds the verdict, its reason and the rule that decided.
+
+    Example:
+        >>> MathScorer().score(["2 * 7 = 14.", "The answer is 14."], gold="14").values
+        (None, 1.0)
+    """
+
+    name = "math"
+    kind = "correctness"
+
+    def score_batch(
+        self, rollouts: Sequence[Rollout], *, deadline_s: float | None = None, progress: Progress | None = None
+    ) -> list[StepScores]:
+        """See ``Scorer.score_batch``."""
+        return score_each(self._judge, rollouts, kind="correctness", deadline_s=deadline_s, progress=progress)
+
+    def _judge(self, rollout: Rollout) -> StepScores:
+        n_steps = len(rollout.steps)
+        if rollout.gold is None:
+            return StepScores.abstain(n_steps, "correctness", "no_gold")
+        if n_steps == 0:
+            return StepScores.abstain(n_steps, "correctness", "no_claim")
+        verdict = verify_response(rollout.gold, rollout.response)
+        summary = {"verdict": verdict.verdict, "reason": verdict.reason, "rung": verdict.rung}
+        if verdict.verdict in _REASONS:
+            reasons = ("no_claim",) * (n_steps - 1) + (_REASONS[verdict.verdict],)
+            return StepScores((None,) * n_steps, "correctness", "abstain", reasons, summary=summary)
+        values = (None,) * (n_steps - 1) + (float(verdict.equal),)
+        reasons = ("no_claim",) * (n_steps - 1) + (None,)
+        return StepScores(values, "correctness", "ok", reasons, summary=summary)

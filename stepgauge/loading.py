@@ -10,7 +10,7 @@ from typing import Any
 
 from stepgauge.scoring import Kind, Scorer
 
-__all__ = ["SCORERS", "ScorerInfo", "load"]
+__all__ = ["SCORERS", "ScorerInfo", "available", "load"]
 
 ENTRY_POINTS = "stepgauge.scorers"
 
@@ -59,6 +59,18 @@ def _third_party() -> dict[str, importlib.metadata.EntryPoint]:
     return {entry.name: entry for entry in importlib.metadata.entry_points(group=ENTRY_POINTS)}
 
 
+def available() -> list[dict[str, str | None]]:
+    """The scorers that ``load`` knows here, third-party ones included: name, kind, needs, about."""
+    own: list[dict[str, str | None]] = [
+        {"name": name, "kind": info.kind, "needs": info.needs, "about": info.about} for name, info in SCORERS.items()
+    ]
+    others: list[dict[str, str | None]] = [
+        {"name": name, "kind": None, "needs": "see its documentation", "about": f"from {entry.value}"}
+        for name, entry in sorted(_third_party().items())
+    ]
+    return own + others
+
+
 def load(
     spec: str, *, device: str | None = None, dtype: str | None = None, download: bool = False, **options: Any
 ) -> Scorer:
@@ -105,8 +117,8 @@ def _load_third_party(spec: str, name: str, argument: str, options: dict[str, An
     if name not in entries:
         names = sorted({*SCORERS, *entries})
         near = difflib.get_close_matches(name, names, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"there is no scorer {spec!r}{hint} Known scorers: {', '.join(names)}".replace("' K", "'. K"))
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"there is no scorer {spec!r}.{hint} Known scorers: {', '.join(names)}")
     build = entries[name].load()
     scorer: Scorer = build(argument, **options) if argument else build(**options)
     return scorer

@@ -144,7 +144,9 @@ class Rollout:
         if self.text is None:
             raise ValueError("Rollout.spans were given without Rollout.text; pass the response text they index")
         if len(self.spans) != len(self.steps):
-            raise ValueError(f"Rollout.spans must have one span a step: {len(self.steps)} steps, {len(self.spans)} spans")
+            raise ValueError(
+                f"Rollout.spans must have one span a step: {len(self.steps)} steps, {len(self.spans)} spans"
+            )
         for index, ((start, end), step) in enumerate(zip(self.spans, self.steps, strict=True)):
             if self.text[start:end] != step:
                 raise ValueError(
@@ -197,7 +199,9 @@ def rollout_key(rollout: Rollout) -> str:
     if reference is not None:
         to_json = getattr(reference, "to_json", None)
         if to_json is None:
-            raise TypeError(f"Rollout.reference of type {type(reference).__name__} has no to_json(); add one to cache it")
+            raise TypeError(
+                f"Rollout.reference of type {type(reference).__name__} has no to_json(); add one to cache it"
+            )
         reference = to_json()
     content = [
         rollout.problem,

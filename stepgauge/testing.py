@@ -1,9 +1,9 @@
 """The interface as a test suite, for every scorer of this library and for yours.
 
-    from stepgauge.testing import SCORER_CHECKS, check_scorer
+from stepgauge.testing import SCORER_CHECKS, check_scorer
 
-    def test_my_scorer():
-        check_scorer(MyScorer())
+def test_my_scorer():
+    check_scorer(MyScorer())
 """
 
 from __future__ import annotations
@@ -182,7 +182,9 @@ def check_pickle_and_spawn(scorer: Scorer, rollouts: Sequence[Rollout]) -> None:
     copy: Scorer = pickle.loads(data)  # noqa: S301  # our own bytes
     _require(copy.fingerprint == scorer.fingerprint, scorer, "a pickled copy has another fingerprint")
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        _same(scorer, pool.submit(copy.score_batch, list(rollouts)).result(timeout=300), expected, "in a spawned process")
+        _same(
+            scorer, pool.submit(copy.score_batch, list(rollouts)).result(timeout=300), expected, "in a spawned process"
+        )
 
 
 def check_close(scorer: Scorer, rollouts: Sequence[Rollout]) -> None:

@@ -50,7 +50,9 @@ _SPOKEN = {"times": "*", "x": "*", "X": "*", "plus": "+", "minus": "-"}
 _COMPUTING_WORDS = frozenset(
     "squared cubed dozen half twice double triple hundred thousand million billion over mod divided choose power".split()
 )
-_FUNCTIONS = frozenset("log ln lg exp sin cos tan cot sec csc sqrt root cbrt gcd lcm max min abs floor ceil round".split())
+_FUNCTIONS = frozenset(
+    "log ln lg exp sin cos tan cot sec csc sqrt root cbrt gcd lcm max min abs floor ceil round".split()
+)
 _ONE_LETTER_UNITS = frozenset("mgshLlNJWVAKCFaA")  # "a" is the article; each only after a space
 _PROSE = frozenset(".,;:?!\n\"'“”‘’`<>|#*~…—→⇒&@，。；：？！、")
 

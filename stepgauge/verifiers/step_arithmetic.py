@@ -120,7 +120,7 @@ def _join_words(tokens: list[_Token]) -> list[_Token]:
     joined: list[_Token] = []
     for at, token in enumerate(tokens):
         before = joined[-1] if joined else None
-        after = tokens[at + 1] if at + 1 < len(tokens) else None
+        after = tokens[at + 1] if at + 1 < len(tokens) and tokens[at + 1].kind in ("number", "open") else None
         if token.kind == "word" and before is not None and before.kind in ("number", "close"):
             if token.text == "percent" and before.kind == "number":
                 joined[-1] = replace(before, percent=True)
@@ -128,11 +128,10 @@ def _join_words(tokens: list[_Token]) -> list[_Token]:
             operator = _SPOKEN.get(token.text)
             if token.text == "of" and (before.percent or (len(joined) > 1 and joined[-2].text == "/")):
                 operator = "*"
-            if operator and after is not None and after.kind in ("number", "open"):
+            if operator and after is not None:
                 token = _Token("operator", operator, token.glued)
-        elif token.text in ("x", "X") and before is not None and before.kind == "word" and not token.glued:
-            if after is not None and after.kind in ("number", "open") and not after.glued:
-                token = _Token("operator", "*", token.glued)  # 60 students x 2/3
+        elif token.text in ("x", "X") and before is not None and after is not None and not (token.glued or after.glued):
+            token = _Token("operator", "*", token.glued)  # 60 students x 2/3
         joined.append(token)
     return joined
 

@@ -8,7 +8,23 @@ from stepgauge.data import SPLITTERS, answer_start, locate, rollout_from_text, s
 
 TAGS = ("<think>", "</think>")
 PARTS = st.sampled_from(
-    ["\n", "\n\n", " \n\t\n", "\r\n", ". ", "$", "$$", r"\(", r"\]", "```", "~~~", "Step 1: ", "**Step 2.**", "2) ", "。"]
+    [
+        "\n",
+        "\n\n",
+        " \n\t\n",
+        "\r\n",
+        ". ",
+        "$",
+        "$$",
+        r"\(",
+        r"\]",
+        "```",
+        "~~~",
+        "Step 1: ",
+        "**Step 2.**",
+        "2) ",
+        "。",
+    ]
     + ["3.14", "e.g. ", "<think>", "</think>", "<thi", " ", "\u2028", "\x85", "😀", "日本。語", "\ud7ff"]
 )
 TEXTS = st.lists(st.one_of(PARTS, st.text(max_size=8)), max_size=30).map("".join)
@@ -41,13 +57,23 @@ def test_spans_and_gaps_reassemble_the_text(how, text):
 
 CASES = [
     # how, text, steps, why
-    ("blank_line", "a\n\nb\n \nc\n\n\n\nd\n", ["a", "b", "c", "d"], "a line of spaces is blank, several blanks are one cut"),
+    (
+        "blank_line",
+        "a\n\nb\n \nc\n\n\n\nd\n",
+        ["a", "b", "c", "d"],
+        "a line of spaces is blank, several blanks are one cut",
+    ),
     ("blank_line", "a\r\n\r\nb", ["a", "b"], "Windows line ends"),
     ("blank_line", "a\nb", ["a\nb"], "no blank line"),
     ("newline", "a\n\n b \nc", ["a", "b", "c"], "spaces around a step are separator"),
     ("newline", "x\n```py\na\n\nb\n```\ny", ["x", "```py\na\n\nb\n```", "y"], "code is one step"),
     ("newline", "x\n```py\na\nb", ["x", "```py\na\nb"], "an open fence runs to the end"),
-    ("newline", "x\n````\n```\na\n````\ny", ["x", "````\n```\na\n````", "y"], "a shorter fence does not close a longer one"),
+    (
+        "newline",
+        "x\n````\n```\na\n````\ny",
+        ["x", "````\n```\na\n````", "y"],
+        "a shorter fence does not close a longer one",
+    ),
     ("newline", "use ```x``` here\nb", ["use ```x``` here", "b"], "inline code is no fence"),
     ("newline", "so\n\\[\nx = 1\n\\]\nend", ["so", "\\[\nx = 1\n\\]", "end"], "display math is one step"),
     ("newline", "\\[ x\n\ny \\]", ["\\[ x", "y \\]"], "math does not span a blank line"),
@@ -59,7 +85,12 @@ CASES = [
     ("numbered", "Go:\n1. a\n2) b\n   (3) c", ["Go:", "1. a", "2) b", "(3) c"], "three ways to number"),
     ("numbered", "1.5 is\n2020 was", ["1.5 is\n2020 was"], "numbers are no list"),
     ("sentence", "Pi is 3.14. So, e.g. 2 is less. Done!", ["Pi is 3.14.", "So, e.g. 2 is less.", "Done!"], "decimals"),
-    ("sentence", "Dr. Who asks. See Fig. 3. It is no. Then?", ["Dr. Who asks.", "See Fig. 3.", "It is no.", "Then?"], "abbrev."),
+    (
+        "sentence",
+        "Dr. Who asks. See Fig. 3. It is no. Then?",
+        ["Dr. Who asks.", "See Fig. 3.", "It is no.", "Then?"],
+        "abbrev.",
+    ),
     ("sentence", "We take $x. Y$ here. Ok.", ["We take $x. Y$ here.", "Ok."], "a formula is not cut"),
     ("sentence", "It is $5. He has $6. Sum.", ["It is $5.", "He has $6.", "Sum."], "prices are no formula"),
     ("sentence", r"So \(a. B\) ok. \$5. X", [r"So \(a. B\) ok.", r"\$5.", "X"], "brackets and escaped dollars"),

@@ -11,7 +11,7 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 from typing import Any
 
 from stepgauge.scoring import Rollout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
@@ -48,14 +49,14 @@ def from_row(row: Mapping[str, Any], *, gold_field: str | None = None, how: str 
         problem, steps, text = _chat(rest.pop("messages"))
     else:
         problem, steps, text = _take_string(rest, _PROBLEMS) or "", rest.pop("steps", None), _take_string(rest, _TEXTS)
-    spans = rest.pop("spans", None)
+    spans = _take_spans(rest)
     if steps is None and text is not None:
         rollout = rollout_from_text(problem, text, how=how, gold=gold, id=name, meta={**rest, **meta})
         rollout = rollout if token_ids is None else replace(rollout, token_ids=token_ids)
     else:
         steps = _check_steps(steps, text, rest)
         if text is not None and spans is None:
-            spans = locate(text, steps)
+            spans = tuple(locate(text, steps))
         rollout = Rollout(problem, steps, gold, None, text, spans or (), token_ids, name, {**rest, **meta})
     for field in ("problem", "response", "gold", "id"):
         _check_unicode(field, getattr(rollout, field))
@@ -106,7 +107,8 @@ def _take_gold(rest: dict[str, Any], gold_field: str | None) -> str | None:
         raise TypeError(f"{field} must be a string or a number, got {type(value).__name__} {value!r:.60}")
     if not math.isfinite(value):
         raise ValueError(f"{field} must be finite, got {value}; leave it out where the answer is unknown")
-    return str(int(value)) if value == int(value) and abs(value) < 2**53 else str(value)
+    number: Any = value
+    return str(int(number)) if number == int(number) and abs(number) < 2**53 else str(number)
 
 
 def _take_integers(rest: dict[str, Any], name: str) -> tuple[int, ...] | None:
@@ -116,6 +118,16 @@ def _take_integers(rest: dict[str, Any], name: str) -> tuple[int, ...] | None:
     if not isinstance(value, list | tuple) or not all(type(item) is int for item in value):
         raise TypeError(f"{name} must be a list of integers, got {value!r:.60}")
     return tuple(value)
+
+
+def _take_spans(rest: dict[str, Any]) -> list[tuple[int, int]] | None:
+    value = rest.pop("spans", None)
+    if value is None:
+        return None
+    try:
+        return [(operator.index(start), operator.index(end)) for start, end in value]
+    except (TypeError, ValueError):
+        raise TypeError(f"spans must be a list of pairs of integers, got {value!r:.60}") from None
 
 
 def _take_string(rest: dict[str, Any], names: tuple[str, ...]) -> str | None:

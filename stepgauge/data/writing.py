@@ -119,9 +119,7 @@ def _write_parquet(target: Path, rows: Iterable[Mapping[str, Any]]) -> int:
                 for batch in _batches(spool):
                     writer.write_table(pa.Table.from_pylist(batch, schema=schema))
         except pa.ArrowException as error:
-            raise ValueError(
-                f"write_rows: parquet cannot hold these rows ({error}); write {target.stem}.jsonl"
-            ) from error
+            raise ValueError(f"write_rows: parquet cannot hold these rows ({error}); write .jsonl") from error
     finally:
         with suppress(FileNotFoundError):
             spool.unlink()

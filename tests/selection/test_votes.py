@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from conftest import method_cases
+from tests.casefiles import method_cases
 from hypothesis import given
 from hypothesis import strategies as st
 

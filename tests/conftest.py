@@ -10,7 +10,6 @@ from hypothesis import settings
 
 from tests.casefiles import shared_dir
 
-
 # No deadline: the first example of a test pays for imports. In CI the examples are the same each time.
 settings.register_profile("stepgauge", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("stepgauge")

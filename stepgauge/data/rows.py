@@ -56,8 +56,8 @@ def from_row(row: Mapping[str, Any], *, gold_field: str | None = None, how: str 
     else:
         steps = _check_steps(steps, text, rest)
         if text is not None and spans is None:
-            spans = tuple(locate(text, steps))
-        rollout = Rollout(problem, steps, gold, None, text, spans or (), token_ids, name, {**rest, **meta})
+            spans = locate(text, steps)
+        rollout = Rollout(problem, steps, gold, None, text, tuple(spans or ()), token_ids, name, {**rest, **meta})
     for field in ("problem", "response", "gold", "id"):
         _check_unicode(field, getattr(rollout, field))
     return rollout

@@ -5,7 +5,6 @@ Everything else in the library stands on this module; it imports the standard li
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import math
@@ -412,6 +411,8 @@ class Scorer(ABC):
         self, rollouts: Sequence[Rollout], *, deadline_s: float | None = None, progress: Progress | None = None
     ) -> list[StepScores]:
         """``score_batch`` in a thread, for an event loop that must not wait."""
+        import asyncio
+
         return await asyncio.to_thread(self.score_batch, rollouts, deadline_s=deadline_s, progress=progress)
 
     def score_iter(self, rollouts: Iterable[Rollout], *, batch_size: int = 256) -> Iterator[StepScores]:

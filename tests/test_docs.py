@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,10 @@ def test_text_speaks_of_the_thing_itself():
         if name.endswith((".py", ".md", ".toml", ".sh")) and not name.startswith("tests/"):
             found = codes.search((ROOT / name).read_text(encoding="utf-8"))
             assert not found, f"{name}: {found.group()}"
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+def test_example_scripts_run(script, tmp_path):
+    result = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, cwd=tmp_path, timeout=300)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout

@@ -42,7 +42,12 @@ GoldOption = Annotated[
     str | None, typer.Option("--gold-field", help="Column that holds the gold answer, where it is not called 'gold'.")
 ]
 OutOption = Annotated[
-    str | None, typer.Option("--out", "-o", help="Write rows here: .jsonl or .parquet; written whole or not at all.")
+    str | None,
+    typer.Option(
+        "--out",
+        "-o",
+        help="Write rows here: .jsonl, .parquet, or a new datasets folder (no suffix); written whole or not at all.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for machines.")]
 LimitOption = Annotated[int | None, typer.Option("--limit", min=1, help="Read this many rollouts at most.")]

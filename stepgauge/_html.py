@@ -21,9 +21,7 @@ def _colour(value: float | None, low: float, high: float) -> str:
 
 def rollout_html(rollout: Rollout) -> str:
     """The problem and its steps, one line each."""
-    steps = "".join(
-        f'<div style="{_CELL.format(colour=_GREY)}">{escape(step)}</div>' for step in rollout.steps
-    )
+    steps = "".join(f'<div style="{_CELL.format(colour=_GREY)}">{escape(step)}</div>' for step in rollout.steps)
     gold = "" if rollout.gold is None else f" <small>gold: {escape(rollout.gold)}</small>"
     return f"<div><b>{escape(rollout.problem)}</b>{gold}{steps}</div>"
 
@@ -38,8 +36,6 @@ def scores_html(scores: StepScores) -> str:
     rows = "".join(
         f'<div style="{_CELL.format(colour=_colour(value, low, high))}" title="{escape(str(dict(detail)))}">'
         f"{index}: {f'{value:.4g}' if value is not None else escape(str(reason))}</div>"
-        for index, (value, reason, detail) in enumerate(
-            zip(scores.values, scores.reasons, scores.details, strict=True)
-        )
+        for index, (value, reason, detail) in enumerate(zip(scores.values, scores.reasons, scores.details, strict=True))
     )
     return f"<div><b>{escape(scores.kind)}</b> <small>{escape(scores.status)}</small>{rows}</div>"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
-import importlib.metadata
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepgauge.scoring import Kind, Scorer
 
-__all__ = ["SCORERS", "ScorerInfo", "load"]
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+__all__ = ["SCORERS", "ScorerInfo", "available", "load"]
 
 ENTRY_POINTS = "stepgauge.scorers"
 
@@ -55,8 +56,22 @@ SCORERS: dict[str, ScorerInfo] = {
 }
 
 
-def _third_party() -> dict[str, importlib.metadata.EntryPoint]:
-    return {entry.name: entry for entry in importlib.metadata.entry_points(group=ENTRY_POINTS)}
+def _third_party() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+
+
+def available() -> list[dict[str, str | None]]:
+    """The scorers that ``load`` knows here, third-party ones included: name, kind, needs, about."""
+    own: list[dict[str, str | None]] = [
+        {"name": name, "kind": info.kind, "needs": info.needs, "about": info.about} for name, info in SCORERS.items()
+    ]
+    others: list[dict[str, str | None]] = [
+        {"name": name, "kind": None, "needs": "see its documentation", "about": f"from {entry.value}"}
+        for name, entry in sorted(_third_party().items())
+    ]
+    return own + others
 
 
 def load(
@@ -104,9 +119,11 @@ def _load_third_party(spec: str, name: str, argument: str, options: dict[str, An
     entries = _third_party()
     if name not in entries:
         names = sorted({*SCORERS, *entries})
+        import difflib
+
         near = difflib.get_close_matches(name, names, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"there is no scorer {spec!r}{hint} Known scorers: {', '.join(names)}".replace("' K", "'. K"))
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"there is no scorer {spec!r}.{hint} Known scorers: {', '.join(names)}")
     build = entries[name].load()
     scorer: Scorer = build(argument, **options) if argument else build(**options)
     return scorer

@@ -5,7 +5,6 @@ Everything else in the library stands on this module; it imports the standard li
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import math
@@ -14,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 from stepgauge import __version__
 from stepgauge.aggregation import aggregate_steps
@@ -144,7 +143,9 @@ class Rollout:
         if self.text is None:
             raise ValueError("Rollout.spans were given without Rollout.text; pass the response text they index")
         if len(self.spans) != len(self.steps):
-            raise ValueError(f"Rollout.spans must have one span a step: {len(self.steps)} steps, {len(self.spans)} spans")
+            raise ValueError(
+                f"Rollout.spans must have one span a step: {len(self.steps)} steps, {len(self.spans)} spans"
+            )
         for index, ((start, end), step) in enumerate(zip(self.spans, self.steps, strict=True)):
             if self.text[start:end] != step:
                 raise ValueError(
@@ -197,7 +198,9 @@ def rollout_key(rollout: Rollout) -> str:
     if reference is not None:
         to_json = getattr(reference, "to_json", None)
         if to_json is None:
-            raise TypeError(f"Rollout.reference of type {type(reference).__name__} has no to_json(); add one to cache it")
+            raise TypeError(
+                f"Rollout.reference of type {type(reference).__name__} has no to_json(); add one to cache it"
+            )
         reference = to_json()
     content = [
         rollout.problem,
@@ -309,7 +312,8 @@ class StepScores:
         ``error_step`` where the scorer knows it; else the first scored step below ``threshold`` (default: the kind's).
 
         Raises:
-            ValueError: no ``error_step``, and either no step was scored or the kind has no threshold and none was given.
+            ValueError: no ``error_step``, and no step was scored, or there is no threshold: neither given nor usual for
+                the kind.
         """
         if self.error_step is not None:
             return self.error_step
@@ -372,8 +376,8 @@ class Scorer(ABC):
     Scorers are safe to share between threads. ``stepgauge.testing.check_scorer`` tests all of this.
     """
 
-    name: ClassVar[str]
-    kind: ClassVar[Kind] | Kind
+    name: str
+    kind: Kind
 
     @property
     def fingerprint(self) -> str:
@@ -407,6 +411,8 @@ class Scorer(ABC):
         self, rollouts: Sequence[Rollout], *, deadline_s: float | None = None, progress: Progress | None = None
     ) -> list[StepScores]:
         """``score_batch`` in a thread, for an event loop that must not wait."""
+        import asyncio
+
         return await asyncio.to_thread(self.score_batch, rollouts, deadline_s=deadline_s, progress=progress)
 
     def score_iter(self, rollouts: Iterable[Rollout], *, batch_size: int = 256) -> Iterator[StepScores]:
@@ -434,7 +440,7 @@ class Scorer(ABC):
             session.rollout = rollout
         return scores
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  # most scorers hold nothing
         """Free models, pools and connections; the scorer loads them again if used again."""
 
     def __enter__(self) -> Self:

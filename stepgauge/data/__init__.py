@@ -2,7 +2,7 @@
 
 from stepgauge.data.alignment import align, step_of_token, step_token_spans, token_spans
 from stepgauge.data.bundled import bundled
-from stepgauge.data.files import BadRow, read_rollouts
+from stepgauge.data.files import BadRow, read_rollouts, read_rows
 from stepgauge.data.rows import from_row, to_row
 from stepgauge.data.steps import (
     SPLITTERS,
@@ -24,6 +24,7 @@ __all__ = [
     "from_row",
     "locate",
     "read_rollouts",
+    "read_rows",
     "rollout_from_text",
     "split",
     "step_of_token",

@@ -21,7 +21,7 @@ from stepgauge.data.rows import from_row
 from stepgauge.data.steps import SPLITTERS
 from stepgauge.scoring import Rollout
 
-__all__ = ["BadRow", "read_rollouts"]
+__all__ = ["BadRow", "read_rollouts", "read_rows"]
 
 MAX_LINE_BYTES = 64 * 2**20
 _JSON_SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
@@ -85,19 +85,35 @@ def read_rollouts(
     return _rollouts(name, _open(source), gold_field, how, on_bad)
 
 
-def _rollouts(name: str, rows: Iterator[_Row], gold_field: str | None, how: str, on_bad: OnBad) -> Iterator[Rollout]:
+def read_rows(source: str | PathLike[str], *, on_bad: OnBad = _log_bad) -> Iterator[tuple[int, Any]]:
+    """Stream (line, row) of a file as it is, for rows that are no rollouts; sources and errors as ``read_rollouts``.
+
+    Example:
+        >>> [(line, row["gold"]) for line, row in read_rows("bundled")][:1]
+        [(1, '644')]
+    """
+    return _good_rows(str(source), _open(source), on_bad)
+
+
+def _good_rows(name: str, rows: Iterator[_Row], on_bad: OnBad) -> Iterator[tuple[int, Any]]:
     line = 0
     for line, row in rows:
+        if isinstance(row, Exception):
+            on_bad(BadRow(name, line, str(row)))
+        else:
+            yield line, row
+    if line == 0 and name != "rows":
+        raise ValueError(f"{name} is empty; it should hold one row per rollout")
+
+
+def _rollouts(name: str, rows: Iterator[_Row], gold_field: str | None, how: str, on_bad: OnBad) -> Iterator[Rollout]:
+    for line, row in _good_rows(name, rows, on_bad):
         try:
-            if isinstance(row, Exception):
-                raise row
             rollout = from_row(row, gold_field=gold_field, how=how, id=str(line))
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             on_bad(BadRow(name, line, str(error)))
         else:
             yield rollout
-    if line == 0 and name != "rows":
-        raise ValueError(f"{name} is empty; it should hold one row per rollout")
 
 
 def _open(source: str | PathLike[str] | Iterable[Mapping[str, Any]]) -> Iterator[_Row]:

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import secrets
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -20,14 +21,15 @@ _BATCH = 512  # rows of a parquet file held at a time
 
 
 def write_rows(path: str | PathLike[str], rows: Iterable[Mapping[str, Any]]) -> int:
-    """Write rows as JSON lines (.jsonl, .jsonl.gz) or parquet (.parquet) and return how many; streams ``rows``.
+    """Write rows as JSON lines (.jsonl, .jsonl.gz), parquet (.parquet) or a ``datasets`` folder (a path without suffix,
+    as ``save_to_disk`` writes it) and return how many; streams ``rows``.
 
     The rows go to a temporary file in the same folder, which is renamed when all of it is on the disk: a killed run or
     an exception out of ``rows`` leaves what was there before. Missing folders are made. NaN and infinity, which JSON
     has not, become null.
 
     Raises:
-        ValueError: another suffix, or columns whose types no parquet column can hold together.
+        ValueError: another suffix, a folder that exists, or columns whose types no parquet column can hold together.
         TypeError: a row that is not a mapping, or a value that JSON cannot write.
 
     Example:
@@ -37,11 +39,16 @@ def write_rows(path: str | PathLike[str], rows: Iterable[Mapping[str, Any]]) -> 
         1
     """
     target = Path(path).resolve()
-    if not target.name.endswith((".jsonl", ".jsonl.gz", ".parquet")):
-        raise ValueError(f"write_rows(path) must end in .jsonl, .jsonl.gz or .parquet; got {str(path)!r}")
     if target.is_dir():
-        raise ValueError(f"write_rows(path): {str(path)!r} is a folder; name a file in it")
+        raise ValueError(f"write_rows(path): the folder {str(path)!r} exists; name a file in it, or another folder")
+    if target.suffix and not target.name.endswith((".jsonl", ".jsonl.gz", ".parquet")):
+        raise ValueError(
+            f"write_rows(path) must end in .jsonl, .jsonl.gz or .parquet, or have no suffix for a datasets folder; "
+            f"got {str(path)!r}"
+        )
     target.parent.mkdir(parents=True, exist_ok=True)
+    if not target.suffix:
+        return _write_dataset(target, rows)
     if target.suffix == ".parquet":
         return _write_parquet(target, rows)
     with _appearing(target) as stream:
@@ -123,6 +130,25 @@ def _write_parquet(target: Path, rows: Iterable[Mapping[str, Any]]) -> int:
     finally:
         with suppress(FileNotFoundError):
             spool.unlink()
+    return count
+
+
+def _write_dataset(target: Path, rows: Iterable[Mapping[str, Any]]) -> int:
+    import datasets
+
+    work = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    quiet = datasets.are_progress_bars_disabled()
+    try:
+        work.mkdir()
+        count = _write_parquet(work / "rows.parquet", rows)
+        datasets.disable_progress_bars()
+        dataset = datasets.Dataset.from_parquet(str(work / "rows.parquet"), cache_dir=str(work / "cache"))
+        dataset.save_to_disk(str(work / "dataset"))
+        (work / "dataset").rename(target)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+        if not quiet:
+            datasets.enable_progress_bars()
     return count
 
 

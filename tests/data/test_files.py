@@ -220,6 +220,25 @@ def test_parquet_and_datasets(tmp_path):
         list(read_rollouts(tmp_path / "splits"))
 
 
+def test_a_datasets_folder_round_trips(tmp_path):
+    rollouts = bundled("dev_1.5b")
+    assert write_rows(tmp_path / "set", map(to_row, rollouts)) == len(rollouts)
+    assert read(tmp_path / "set") == (rollouts, [])
+    assert [path.name for path in tmp_path.iterdir()] == ["set"]
+    with pytest.raises(ValueError, match="exists; name a file in it, or another folder"):
+        write_rows(tmp_path / "set", [])
+
+
+def test_no_datasets_folder_is_left_when_the_rows_raise(tmp_path):
+    def rows():
+        yield {"a": 1}
+        raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        write_rows(tmp_path / "set", rows())
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_bundled():
     rollouts = bundled()
     assert len(rollouts) == 512

@@ -12,9 +12,8 @@ from stepgauge.data import align, bundled, rollout_from_text
 from stepgauge.kernels import scorer as scorer_module
 from stepgauge.kernels.scorer import LogprobScorer
 
-TEMPLATE = (
-    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
-)
+TEMPLATE = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}"
+TEMPLATE += "{{ '<|im_start|>assistant\n' }}"
 
 
 def make_model(folder, kind):
@@ -179,7 +178,7 @@ def test_deadline_and_progress(scorer, monkeypatch):
 
 
 def test_threads_pickle_and_fingerprint(scorer):
-    copy = pickle.loads(pickle.dumps(scorer))  # noqa: S301  # our own
+    copy = pickle.loads(pickle.dumps(scorer))  # our own
     assert copy._loaded is None
     assert len(pickle.dumps(scorer)) < 1000
     assert copy.fingerprint == scorer.fingerprint

@@ -11,43 +11,12 @@ from stepgauge import Rollout
 from stepgauge.data import align, bundled, rollout_from_text
 from stepgauge.kernels import scorer as scorer_module
 from stepgauge.kernels.scorer import LogprobScorer
-
-TEMPLATE = "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}"
-TEMPLATE += "{{ '<|im_start|>assistant\n' }}"
-
-
-def make_model(folder, kind):
-    """A tiny random model with a byte-level tokenizer and 30 rows of padding in its head."""
-    import transformers
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-
-    raw = Tokenizer(models.BPE())
-    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    raw.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=600,
-        special_tokens=["<|im_start|>", "<|im_end|>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    raw.train_from_iterator([rollout.text for rollout in bundled()[:50]], trainer)
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=raw, eos_token="<|im_end|>")
-    shape = {"vocab_size": 630, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
-    shape |= {"intermediate_size": 48, "max_position_embeddings": 256, "initializer_range": 0.3}
-    torch.manual_seed(0)
-    if kind == "llama":
-        tokenizer.chat_template = TEMPLATE
-        model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**shape, tie_word_embeddings=True))
-    else:
-        model = transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(**shape))
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return str(folder)
+from tests.lm.tiny import tiny_model
 
 
 @pytest.fixture(scope="module", params=["llama", "neox"])
 def scorer(request, tmp_path_factory):
-    folder = make_model(tmp_path_factory.mktemp(request.param), request.param)
+    folder = tiny_model(tmp_path_factory.mktemp(request.param), request.param, context=256)
     return LogprobScorer(folder, device="cpu", max_tokens=600)
 
 
@@ -124,7 +93,7 @@ def test_beyond_the_context_is_none(scorer):
     assert scores[0].values[0] is not None
     assert scores[0].reasons == (None, "truncated", "truncated")
     assert scores[0].values[0] == pytest.approx(
-        direct(scorer, Rollout("Sum?", ("a b c d.", "x")))[0][0].mean(), abs=0.5
+        direct(scorer, Rollout("Sum?", ("a b c d.", "x")))[0][0].mean(), abs=1e-4
     )
     assert (scores[1].status, scores[1].reasons) == ("abstain", ("too_large", "too_large"))
 

@@ -116,21 +116,22 @@ def test_a_gguf_file_is_converted_once_and_scores(smollm2, tmp_path_factory, mon
     cache = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("STEPGAUGE_CACHE", str(cache))
     scorer = LogprobScorer(smollm2, device="cpu")
-    text = "Paris is the capital of France. 😀\n\nIt lies on the Seine.\n\nzx qj vvkp wq."
+    text = "The capital of France is Paris.\n\nzx qj vvkp wq. 😀"
     rollout = rollout_from_text("What is the capital of France?", text)
     scores = scorer.score_batch([rollout, *bundled()[:4]])
     assert scores[0].status == "ok"
-    assert scores[0].values[1] > -3 > scores[0].values[2]  # sense and nonsense
+    assert scores[0].values[0] > -1  # sense
+    assert scores[0].values[1] < -4  # nonsense
     [converted] = (cache / "gguf").iterdir()
     written = (converted / "model.safetensors").stat().st_mtime_ns
     assert scorer.fingerprint == LogprobScorer(smollm2, device="cpu").fingerprint
     assert model_folder(smollm2) == converted
     assert (converted / "model.safetensors").stat().st_mtime_ns == written
 
-    _, tokenizer = scorer._load()[:2]
+    tokenizer = scorer._load()[1]
     for sample in [rollout, *bundled()[:100]]:
         ids = tokenizer.encode(sample.text, add_special_tokens=False)
         given = Rollout("", sample.steps, text=sample.text, spans=sample.spans, token_ids=ids)
-        assert tuple(detail for detail in align(given, tokenizer))[-1][1] <= len(ids)
+        assert align(given, tokenizer)[-1][1] == len(ids)
     own = Rollout(rollout.problem, rollout.steps, text=text, spans=rollout.spans, token_ids=tokenizer.encode(text))
     assert scorer.score_batch([own])[0].values == pytest.approx(scores[0].values, abs=1e-4)

@@ -14,7 +14,7 @@ from stepgauge import __version__
 from stepgauge.data.alignment import step_token_spans, token_spans
 from stepgauge.kernels.token_stats import LmStats, lm_stats
 from stepgauge.lm.batching import token_batches
-from stepgauge.lm.loading import load_causal_lm, model_folder, weights_fingerprint
+from stepgauge.lm.loading import load_causal_lm, model_folder, placement, weights_fingerprint
 from stepgauge.scoring import Kind, Progress, Reason, Rollout, Scorer, StepScores
 
 __all__ = ["LogprobScorer"]
@@ -80,7 +80,8 @@ class LogprobScorer(Scorer):
         """Digest of weights, tokenizer, template, dtype, device type and version."""
         if self._fingerprint is None:
             weights = weights_fingerprint(model_folder(self.model, download=self.download))
-            spec = f"{type(self).__qualname__} {__version__} {self.dtype} {self.device} {weights}"
+            device, dtype = placement(self.device, self.dtype)
+            spec = f"{type(self).__qualname__} {__version__} {device.partition(':')[0]} {dtype} {weights}"
             self._fingerprint = hashlib.blake2b(spec.encode(), digest_size=16).hexdigest()
         return self._fingerprint
 

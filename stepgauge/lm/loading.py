@@ -14,7 +14,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-__all__ = ["load_causal_lm", "model_folder", "weights_fingerprint"]
+__all__ = ["load_causal_lm", "model_folder", "placement", "weights_fingerprint"]
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 _FILES = ["*.safetensors", "*.safetensors.index.json", "*.json", "*.jinja", "*.model", "*.txt"]
@@ -43,18 +43,15 @@ def load_causal_lm(
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    if dtype is not None and dtype not in DTYPES:
-        raise ValueError(f"load_causal_lm(dtype) must be one of {', '.join(DTYPES)}; got {dtype!r}")
+    device, dtype = placement(device, dtype)
     folder = model_folder(model, download=download)
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    wanted = getattr(torch, dtype) if dtype else torch.float32 if device == "cpu" else "auto"
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     loaded, report = AutoModelForCausalLM.from_pretrained(
         folder,
         local_files_only=True,
         trust_remote_code=False,
         use_safetensors=True,
-        dtype=wanted,
+        dtype=dtype if dtype == "auto" else getattr(torch, dtype),
         output_loading_info=True,
     )
     if report["missing_keys"]:
@@ -64,6 +61,22 @@ def load_causal_lm(
             "give a checkpoint of a whole causal language model"
         )
     return loaded.to(device).eval().requires_grad_(False), tokenizer
+
+
+def placement(device: str | None, dtype: str | None) -> tuple[str, str]:
+    """Device and dtype that ``load_causal_lm`` uses; "auto" is the checkpoint's own dtype.
+
+    Example:
+        >>> placement("cpu", None)
+        ('cpu', 'float32')
+    """
+    if dtype is not None and dtype not in DTYPES:
+        raise ValueError(f"load_causal_lm(dtype) must be one of {', '.join(DTYPES)}; got {dtype!r}")
+    if device is None:
+        import torch
+
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    return device, dtype or ("float32" if device == "cpu" else "auto")
 
 
 def model_folder(model: str, *, download: bool = False) -> Path:

@@ -93,7 +93,7 @@ def test_beyond_the_context_is_none(scorer):
     assert scores[0].values[0] is not None
     assert scores[0].reasons == (None, "truncated", "truncated")
     assert scores[0].values[0] == pytest.approx(
-        direct(scorer, Rollout("Sum?", ("a b c d.", "x")))[0][0].mean(), abs=1e-4
+        direct(scorer, Rollout("Sum?", ("a b c d.", "x")))[0][0].mean().item(), abs=1e-4
     )
     assert (scores[1].status, scores[1].reasons) == ("abstain", ("too_large", "too_large"))
 

@@ -150,7 +150,11 @@ def _encode(rollout: Rollout, tokenizer: Any, vocabulary: int, context: int | No
         spans = token_spans(tokenizer, response, text)
     else:
         encoding = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
-        response, spans = encoding.ids, encoding.offsets
+        response = encoding.ids
+        try:
+            spans = token_spans(tokenizer, response, text)
+        except ValueError:  # a tokenizer that normalises (NFC): its ids spell another text, its offsets this one
+            spans = encoding.offsets
     prompt = _prompt(rollout.problem, tokenizer)
     highest = max([*prompt, *response])
     if highest >= vocabulary:

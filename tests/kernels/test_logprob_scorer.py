@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from stepgauge import Rollout
-from stepgauge.data import align, bundled, rollout_from_text
+from stepgauge.data import align, bundled, locate, rollout_from_text
 from stepgauge.kernels import scorer as scorer_module
 from stepgauge.kernels.scorer import LogprobScorer
 from tests.lm.tiny import tiny_model
@@ -106,6 +106,24 @@ def test_the_policys_own_tokens_are_used(scorer):
     own, usual = scorer.score_batch([replace(rollout, token_ids=tuple(letters)), rollout])
     assert own.details[0]["n_tokens"] == len(letters)
     assert own.values != usual.values
+
+
+@pytest.mark.parametrize("steps", [("a \n", "  ", " b 😀\n\n"), ("The answer", " is", " 4.")])
+def test_own_and_encoded_tokens_agree(scorer, steps):
+    text = "".join(steps)
+    rollout = Rollout("Sum?", steps, text=text, spans=locate(text, steps))
+    own = replace(rollout, token_ids=tuple(scorer._load()[1].encode(text)))
+    encoded, given = scorer.score_batch([rollout, own])
+    assert encoded.details == given.details
+
+
+def test_a_tokenizer_that_normalises(scorer, monkeypatch):
+    from tokenizers import normalizers
+
+    tokenizer = scorer._load()[1].backend_tokenizer
+    monkeypatch.setattr(tokenizer, "normalizer", normalizers.NFC())
+    scores = scorer.score(["e\u0301 = 1", "x"])
+    assert None not in scores.values
 
 
 def test_one_bad_rollout_does_not_hurt_the_others(scorer):

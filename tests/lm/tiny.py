@@ -14,11 +14,12 @@ TEMPLATE += "{{ '<|im_start|>assistant\n' }}"
 def tiny_model(folder, kind="llama", context=4096):
     """A tiny random model with a byte-level tokenizer and 30 rows of padding in its head."""
     import transformers
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
     raw = Tokenizer(models.BPE())
     raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     raw.decoder = decoders.ByteLevel()
+    raw.post_processor = processors.ByteLevel(trim_offsets=True)  # as GPT-2's: its offsets leave out spaces
     trainer = trainers.BpeTrainer(
         vocab_size=600,
         special_tokens=["<|im_start|>", "<|im_end|>"],

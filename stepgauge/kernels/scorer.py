@@ -20,6 +20,9 @@ from stepgauge.scoring import Kind, Progress, Reason, Rollout, Scorer, StepScore
 __all__ = ["LogprobScorer"]
 
 
+PLACEHOLDER = "\ue000problem\ue000"  # private-use characters: in no template
+
+
 @dataclass(frozen=True, slots=True)
 class _Encoded:
     """A rollout as tokens: the prompt, the response, and which response tokens each step has."""
@@ -37,8 +40,9 @@ class LogprobScorer(Scorer):
 
     ``details`` of each step: ``n_tokens``, ``sum_logprob`` (nats), ``entropy`` and ``self_certainty`` (means over the
     tokens, nats) and ``token_span`` (first, last exclusive) in the response. The policy's own ``token_ids`` are used
-    where the rollout has them. The prompt is the tokenizer's chat template with the problem as user turn, or the
-    problem and a blank line where there is none. Statistics are over the real vocabulary, without padding rows.
+    where the rollout has them; in a text, what spells a special token stays text. The prompt is the tokenizer's chat
+    template with the problem as user turn, or the problem and a blank line where there is none. Statistics are over the
+    real vocabulary, without padding rows.
 
     A step without a token of its own is None ("no_claim"); steps beyond the model's context are None ("truncated").
 
@@ -57,7 +61,7 @@ class LogprobScorer(Scorer):
     kind: Kind = "confidence"
 
     _lock: ClassVar[threading.Lock] = threading.Lock()
-    _loaded: tuple[Any, Any, int] | None = None  # model, tokenizer, size of the real vocabulary
+    _loaded: tuple[Any, Any, Any, int] | None = None  # model, tokenizer, plain tokenizer, size of the real vocabulary
     _fingerprint: str | None = None
 
     def __init__(
@@ -96,12 +100,12 @@ class LogprobScorer(Scorer):
         results: dict[int, StepScores] = {}
         encoded: dict[int, _Encoded] = {}
         try:
-            model, tokenizer, vocabulary = self._load() if rollouts else (None, None, 0)
+            model, tokenizer, plain, vocabulary = self._load() if rollouts else (None, None, None, 0)
         except Exception as error:
             return [self._error(rollout, "model", error, report) for rollout in rollouts]
         for index, rollout in enumerate(rollouts):
             try:
-                encoded[index] = _encode(rollout, tokenizer, vocabulary, _context(model))
+                encoded[index] = _encode(rollout, tokenizer, plain, vocabulary, _context(model))
             except Exception as error:
                 results[index] = self._error(rollout, "internal", error, report)
         order = list(encoded)
@@ -125,7 +129,7 @@ class LogprobScorer(Scorer):
         message = str(error) if reason == "timeout" else f"{type(error).__name__}: {error}"
         return StepScores.error(len(rollout.steps), self.kind, reason, message)
 
-    def _load(self) -> tuple[Any, Any, int]:
+    def _load(self) -> tuple[Any, Any, Any, int]:
         with self._lock:
             if self._loaded is None:
                 model, tokenizer = load_causal_lm(
@@ -135,7 +139,7 @@ class LogprobScorer(Scorer):
                 tokenizer.backend_tokenizer.no_padding()
                 vocabulary = min(max(tokenizer.get_vocab().values()) + 1, model.get_output_embeddings().weight.shape[0])
                 _prove_head(model, vocabulary)
-                self._loaded = model, tokenizer, vocabulary
+                self._loaded = model, tokenizer, _plain(tokenizer), vocabulary
             return self._loaded
 
 
@@ -143,19 +147,19 @@ def _context(model: Any) -> int | None:
     return getattr(model.config.get_text_config(), "max_position_embeddings", None)
 
 
-def _encode(rollout: Rollout, tokenizer: Any, vocabulary: int, context: int | None) -> _Encoded:
+def _encode(rollout: Rollout, tokenizer: Any, plain: Any, vocabulary: int, context: int | None) -> _Encoded:
     text = rollout.response
     if rollout.token_ids is not None:
         response = list(rollout.token_ids)
         spans = token_spans(tokenizer, response, text)
     else:
-        encoding = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
+        encoding = plain.encode(text, add_special_tokens=False)
         response = encoding.ids
         try:
             spans = token_spans(tokenizer, response, text)
         except ValueError:  # a tokenizer that normalises (NFC): its ids spell another text, its offsets this one
             spans = encoding.offsets
-    prompt = _prompt(rollout.problem, tokenizer)
+    prompt = _prompt(rollout.problem, tokenizer, plain)
     highest = max([*prompt, *response])
     if highest >= vocabulary:
         raise ValueError(
@@ -165,14 +169,33 @@ def _encode(rollout: Rollout, tokenizer: Any, vocabulary: int, context: int | No
     return _Encoded(prompt, response[:room], step_token_spans(spans, rollout.step_spans))
 
 
-def _prompt(problem: str, tokenizer: Any) -> list[int]:
-    if tokenizer.chat_template:
-        turns = [{"role": "user", "content": problem}]
-        text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
-        return list(tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids)
-    begin = tokenizer.backend_tokenizer.encode("").ids[:1]
-    begin = begin if begin == [tokenizer.bos_token_id] else []
-    return [*begin, *tokenizer.backend_tokenizer.encode(f"{problem}\n\n", add_special_tokens=False).ids]
+def _plain(tokenizer: Any) -> Any:
+    """The same tokenizer, but text that spells a special token stays text: a step cannot forge a chat turn."""
+    from tokenizers import Tokenizer
+
+    plain = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    plain.encode_special_tokens = True
+    return plain
+
+
+def _prompt(problem: str, tokenizer: Any, plain: Any) -> list[int]:
+    if not tokenizer.chat_template:
+        begin = tokenizer.backend_tokenizer.encode("").ids[:1]
+        begin = begin if begin == [tokenizer.bos_token_id] else []
+        return [*begin, *plain.encode(f"{problem}\n\n", add_special_tokens=False).ids]
+
+    def render(content: str) -> str:
+        turns = [{"role": "user", "content": content}]
+        return str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
+
+    def ids(text: str, encoder: Any = tokenizer.backend_tokenizer) -> list[int]:
+        return list(encoder.encode(text, add_special_tokens=False).ids)
+
+    special = (token.content for token in tokenizer.added_tokens_decoder.values() if token.special)
+    if not any(token in problem for token in special):
+        return ids(render(problem))
+    before, _, after = render(PLACEHOLDER).partition(PLACEHOLDER)
+    return [*ids(before), *ids(problem, plain), *ids(after)]
 
 
 def _run(model: Any, vocabulary: int, items: Sequence[_Encoded]) -> list[LmStats | Exception]:

@@ -7,14 +7,14 @@ from stepgauge.kernels.inputs import Spec
 from stepgauge.kernels.pair_partials import OneSide, PairSlope, PairSums, Side
 from stepgauge.kernels.partials import FLOOR, Needs
 from stepgauge.kernels.tiled import Engine, Running
-from stepgauge.kernels.tiled_backward import Sink
+from stepgauge.kernels.tiled_backward import Sink, block_rows
 
 LEAST = -1e4  # stands for ln 0: finite, and e^LEAST is 0
 
 
-def walkers(policy: Side, other: Side) -> tuple[Running, Running]:
+def walkers(policy: Side, other: Side, rows: int | None = None) -> tuple[Running, Running]:
     """Two heads on one grid of columns; the logits of a pair are never rounded to 16 bits."""
-    engines = [Engine(side[0], side[1], side[3].vocab, rounds=False) for side in (policy, other)]
+    engines = [Engine(side[0], side[1], side[3].vocab, rounds=False, rows=rows) for side in (policy, other)]
     columns = min(engine.columns for engine in engines)
     for engine in engines:
         engine.columns = columns
@@ -90,7 +90,7 @@ def gradients(
     policy: Side, other: Side, slope: PairSlope, wanted: tuple[bool, bool, bool]
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     """(d hidden, d weight, d bias) of the policy, each only where wanted."""
-    a, b = walkers(policy, other)
+    a, b = walkers(policy, other, block_rows(len(policy[0])))
     sink = Sink(a.engine, policy[2], wanted)
     for (first, tile_a), (_, tile_b) in zip(a.engine.tiles(), b.engine.tiles(), strict=True):
         columns = slice(first, first + len(tile_a))

@@ -42,14 +42,16 @@ def cpu_is_fast_at_16_bit() -> bool:
 class Engine:
     """Blocks of rows times tiles of columns, in the result dtype, through buffers allocated once."""
 
-    def __init__(self, hidden: Tensor, weight: Tensor, vocab: int, rounds: bool | None = None) -> None:
+    def __init__(
+        self, hidden: Tensor, weight: Tensor, vocab: int, *, rounds: bool | None = None, rows: int | None = None
+    ) -> None:
         self.hidden, self.weight, self.vocab = hidden, weight, vocab
         self.dtype = result_dtype(hidden)
         narrow = hidden.dtype != self.dtype
         on_cpu = hidden.device.type == "cpu"
         self.rounds = narrow and on_cpu and (cpu_is_fast_at_16_bit() if rounds is None else rounds)
         self.accumulates = narrow and hidden.device.type == "cuda"
-        self.rows = 128 if on_cpu else 2048
+        self.rows = rows or (128 if on_cpu else 2048)
         wide = 2 ** int(math.log2(max(TILE_BYTES // (4 * weight.shape[1]), 1)))
         self.columns = min(max(wide, 512), 8192)
         operand = hidden.dtype if self.rounds or self.accumulates else self.dtype
@@ -231,7 +233,7 @@ def partials(
     hidden: Tensor, weight: Tensor, bias: Tensor | None, spec: Spec, needs: Needs, *, rounds: bool | None = None
 ) -> Partials:
     """The sums over the vocabulary of each row; ``rounds`` forces or forbids the rounded 16-bit GEMM of a CPU."""
-    engine = Engine(hidden, weight, spec.vocab, rounds)
+    engine = Engine(hidden, weight, spec.vocab, rounds=rounds)
     running = Running(engine, spec, bias, needs)
     for first, tile in engine.tiles():
         columns = slice(first, first + len(tile))

@@ -8,6 +8,11 @@ from stepgauge.kernels.partials import Needs, Slope
 from stepgauge.kernels.tiled import Engine, Running
 
 
+def block_rows(tokens: int) -> int:
+    """Taller blocks than forward's: d weight's sum over rows wants them, and no gradient promises bits."""
+    return min(max(tokens, 1), 512)
+
+
 class Sink:
     """Turns tiles of dL/dz into the gradients that are wanted: a frozen head costs no product for d weight.
 
@@ -66,7 +71,7 @@ def gradients(
     hidden: Tensor, weight: Tensor, bias: Tensor | None, spec: Spec, slope: Slope, wanted: tuple[bool, bool, bool]
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     """(d hidden, d weight, d bias), each only where wanted."""
-    engine = Engine(hidden, weight, spec.vocab)
+    engine = Engine(hidden, weight, spec.vocab, rows=block_rows(len(hidden)))
     running = Running(engine, spec, bias, Needs(False, False, 0))
     sink = Sink(engine, bias, wanted)
     for first, tile in engine.tiles():

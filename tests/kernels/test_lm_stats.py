@@ -1,8 +1,6 @@
 """lm_stats against float64: ragged sizes, shifted logits, poisoned rows, caps, temperatures, biases, every backend."""
 
-import json
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +8,7 @@ import torch
 from stepgauge.kernels import lm_stats, tiled
 from stepgauge.kernels.inputs import Spec
 from stepgauge.kernels.partials import Needs
+from tests.casefiles import method_cases
 from tests.kernels.heads import EVERY, FLOATS, gap, head, per_token
 
 BF16, FP16, FP32, FP64 = torch.bfloat16, torch.float16, torch.float32, torch.float64
@@ -216,15 +215,7 @@ def test_rounded_tiles_are_repaired(rounds):
     assert gap(whole.entropy, exact.entropy) <= 2e-4
 
 
-def method_cases():
-    path = Path(__file__).parent.parent / "cases" / "method_cases.json"
-    if not path.exists():
-        path = Path(__file__).parent / "self_certainty_cases.json"
-    cases = json.loads(path.read_text())["cases"]
-    return [case for case in cases if case["method"] == "self_certainty"]
-
-
-@pytest.mark.parametrize("case", method_cases(), ids=lambda case: case["id"])
+@pytest.mark.parametrize("case", method_cases("self_certainty"))
 def test_self_certainty_cases(case):
     """The method's worked examples: an identity head makes the states the logits."""
     logits = torch.tensor(case["inputs"]["logits"], dtype=FP64)

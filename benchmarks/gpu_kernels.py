@@ -1,8 +1,8 @@
 """The Triton kernels on a GPU: correctness against float64, then milliseconds and their ratio to the roofline floor.
 
 Run through benchmarks/gpu.sh. Floor = 2 N V H flop (backward with a frozen head 4 more, else 6) at the rate of a large
-bf16 matmul measured in the same run. Peers: torch with materialised logits, torch's chunked loss, Liger, cut-cross-entropy, verl's
-kernel, as far as they import. The last line is JSON.
+bf16 matmul measured in the same run. Peers: torch with materialised logits, Liger, cut-cross-entropy and verl's kernel,
+as far as they import. The last line is JSON.
 """
 
 import json

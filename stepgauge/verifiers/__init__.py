@@ -1,0 +1,7 @@
+"""Verifiers: is an answer right, is a step's arithmetic right; symbolic, fast, and safe against hostile text."""
+
+from stepgauge.verifiers.answers import Verdict, answer_classes, verify, verify_many, verify_response
+from stepgauge.verifiers.extraction import ExtractedAnswer, extract_answer
+from stepgauge.verifiers.symbolic.policy import Policy
+
+__all__ = ["ExtractedAnswer", "Policy", "Verdict", "answer_classes", "extract_answer", "verify", "verify_many", "verify_response"]

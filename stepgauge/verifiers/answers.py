@@ -81,6 +81,8 @@ def _compare(left: Reading, right: Reading, policy: Policy) -> Outcome:
     if isinstance(left.node, Invalid) or isinstance(right.node, Invalid):
         side, node = ("gold", left.node) if isinstance(left.node, Invalid) else ("prediction", right.node)
         assert isinstance(node, Invalid)
+        if node.malformed:
+            return different("parse", f"{side} is malformed: {node.reason} at {node.position}")
         return Outcome("invalid", "parse", f"{side}: {node.reason} at {node.position}")
     if (isinstance(left.node, Text) or isinstance(right.node, Text)) and policy.fold_case and left.words.casefold() == right.words.casefold():
         return equal("text", "same words")
@@ -188,5 +190,3 @@ def canonical_key(text: str) -> Any:
     except (cost.Undefined, cost.TooLarge):
         return None
 
-
-_ = different

@@ -34,15 +34,16 @@ _NEGATED = re.compile(r"^\s*(?:not|n't|pas|nicht|no)\b", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"(?<!\d)[.。!?](?:\s|$)|(?<=\d)[.。](?=\s+[A-Z]|\s*$)|\n\s*\n|。|(?i:\bi hope it is correct)")
 _MATH = re.compile(r"\$\$(.+?)\$\$|\\\[(.+?)\\\]|\\\((.+?)\\\)|(?<!\\)\$([^$]+?)(?<!\\)\$", re.DOTALL)
 _NUMBER = re.compile(
-    r"(?<![\w^_{.\\])(?:[-−–]\s?)?(?:[$€£]\s?)?(?:[-−–]\s?)?"
-    r"(?:\\[dt]?frac\s*\{[^{}]{1,40}\}\s*\{[^{}]{1,40}\}|\d+(?:[.,]\d+)*(?:\s?/\s?\d+(?![\d.]))?|\.\d+)"
-    r"(?:\s?(?:\\?%|percent\b|[$€£](?![\d\w])))?"
+    r"(?<![A-Za-z0-9^_{.\\])(?<![+*/^]\s)(?<![+/])(?<![^*]\*)(?:[-−–]\s?)?(?:[$€£]\s?)?(?:[-−–]\s?)?"
+    r"(?:\\[dt]?frac\s*\{[^{}]{1,40}\}\s*\{[^{}]{1,40}\}|\d+(?:[.,]\d+)*(?:\s?/\s?\d+(?!\d|\.\d))?|\.\d+)"
+    r"(?:\s?(?:\\?%|percent\b|[$€£](?![\d\w])))?(?!\s?[*^+/=<>(_])"
 )
 _HEDGE = re.compile(r"\b(?:or|either|maybe|perhaps|oder|ou|或)\b", re.IGNORECASE)
 _JUNK = re.compile(r"\\(?:quad|qquad|left|right|[,;:!()\[\]])|[\s$.,;:()\[\]&~*]|\\\\")
 _TEXT = re.compile(r"\\(?:text|textrm|mbox)\s*\{([^{}]*)\}")
 _GAP = re.compile(r"(?:for(?:part)?\w{1,12})?(?:and|or|so)?(?:[A-Za-z]_?\{?\w?\}?=)?")
 _BOLD = re.compile(r"\*\*([^*\n]{1,200})\*\*")
+_CJK = re.compile("[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
 _CHOICE_PHRASE = re.compile(
     r"(?:answer|réponse|答案|choice|option|antwort|respuesta)(?:\s+(?:is|est|es|ist))?\s*[:：]?\s*(?:for sure|definitely|clearly|therefore)?\s*\**[(\[]?"
     r"(?-i:([A-Z]))(?![A-Za-z'])",
@@ -102,9 +103,9 @@ def last_boxes(text: str) -> list[tuple[int, int, int, int]]:
 
 
 def _trim(text: str, start: int, end: int) -> tuple[int, int]:
-    while start < end and text[start] in " \t\n\r*:：\"'“”":
+    while start < end and (text[start] in " \t\n\r*:：\"'“”" or text.startswith('\\"', start)):
         start += 1
-    while end > start and text[end - 1] in " \t\n\r*.,;:\"'“”。":
+    while end > start and (text[end - 1] in " \t\n\r*.,;:\"'“”。" or text.endswith('\\', start, end)):
         end -= 1
     return start, end
 
@@ -141,7 +142,7 @@ def _answer_in(text: str, start: int, end: int) -> tuple[int, int] | None:
             tail = text[first.end() : end]
             return (start, end) if re.match(r"\s*(?:%|percent|,?\s*(?:and|or)\b)", tail) else (first.start(), first.end())
     words = re.findall(r"[^\W\d_]{2,}", stripped)
-    if len(words) <= 2 and len(stripped) <= 60:
+    if len(words) <= 2 and len(stripped) <= 60 and not _CJK.search(stripped):
         return start, end
     last_is = [match for match in re.finditer(r"\b(?:is|are|est|equals)\b|[=：:]|为|是", region)]
     if last_is:

@@ -25,6 +25,8 @@ _SHORT_WORDS = frozenset("yes no odd all one none dne nan red blue any tie sat s
 _CONNECT = re.compile(r"[\s.,;:]*(?:\b(?:and|or)\b[\s,]*)?")
 _UNITLIKE = re.compile(r"\s*(?:[A-Za-z°/^{}\d\s.\\%]{1,40})\s*")
 _GROUPED = re.compile(r"\d,\d")
+_COUNTED = re.compile(r"([^\u3040-\uffff]*[\d})])\s*([\u4e00-\u9fff]{1,4})")  # a number and its measure word
+_CODE = re.compile(r"__|\w\([\"']|\bimport\b|\blambda\b|[`{}\[\]]\s*[\"']|</?\w+>")
 _VOWEL = re.compile(r"[aeiouy]", re.IGNORECASE)
 
 
@@ -109,12 +111,14 @@ def _is_words(text: str) -> bool:
 def read(text: str, comma: str = "thousands") -> Reading:
     """Read one side of a comparison."""
     if len(text) > 4 * MAX_CHARS:
-        return Reading(Invalid("too long", 4 * MAX_CHARS), "", "")
+        return Reading(Invalid("too long", 4 * MAX_CHARS), layout_free(_unwrap(text)), "")
     core = _unwrap(text)
     core = core.strip().strip("*").strip()
     core = _CLOSING.sub("", core) if not core.endswith("...") else core
     if core.endswith("\\") and not core.endswith("\\\\"):
         core = core[:-1]
+    if counted := _COUNTED.fullmatch(core):
+        core = f"{counted[1]}\\text{{{counted[2]}}}"
     words = layout_free(core)
     if not core:
         return Reading(Invalid("empty", 0), words, core)
@@ -134,12 +138,16 @@ def read(text: str, comma: str = "thousands") -> Reading:
 
 def _from_prose(text: str, core: str, comma: str) -> Node | None:
     """A sentence around an answer is read by the extraction rules; a formula that could not be read never is."""
+    if _CODE.search(core):
+        return None
     outside = re.sub(r"\$[^$]*\$|\\[A-Za-z]+(?:\{[^{}]*\})?", " ", core)
     if len(_PROSE.findall(outside)) < 2 and not re.match(r"\s*[^\W\d_]{3,}\s*:", outside):
         return None
     found = extract_answer(text)
     if found is None or found.text.strip() == core.strip():
         return Text(core) if _is_words(_FONT.sub(r"\1", core)) else None
-    inner = _unwrap(found.text)
-    node = parse(_CLOSING.sub("", inner), comma=comma)
+    inner = _CLOSING.sub("", _unwrap(found.text))
+    node = parse(inner, comma=comma)
+    if isinstance(node, Invalid) and "\\" not in inner and (again := extract_answer(inner)) is not None:
+        node = parse(again.text, comma=comma)
     return None if isinstance(node, Invalid) else node

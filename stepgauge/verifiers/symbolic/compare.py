@@ -34,6 +34,7 @@ from stepgauge.verifiers.symbolic.nodes import (
     Sym,
     System,
     Text,
+    rebuild,
     walk,
 )
 from stepgauge.verifiers.symbolic.outcome import Outcome, all_of, different, equal, undecided
@@ -58,7 +59,16 @@ def compare(a: Node, b: Node, policy: Policy) -> Outcome:
     """
     if a == b:
         return equal("identical")
-    return _Comparison(policy).compare(gather(expand_signs(a)), gather(expand_signs(b)))
+    a, b = gather(expand_signs(a)), gather(expand_signs(b))
+    found = _Comparison(policy).compare(a, b)
+    if found.verdict != "equal" and (Sym("I") in walk(a)) != (Sym("I") in walk(b)):
+        found = _Comparison(policy).compare(_imaginary(a), _imaginary(b))
+    return found
+
+
+def _imaginary(node: Node) -> Node:
+    """The formula with ``I`` read as the imaginary unit."""
+    return Const("i") if node == Sym("I") else rebuild(node, _imaginary)
 
 
 class _Comparison:

@@ -17,9 +17,10 @@ MAX_EXPONENT = 5_000
 class ParseError(ValueError):
     """The text cannot be read; ``position`` is the character where reading stopped."""
 
-    def __init__(self, message: str, position: int) -> None:
+    def __init__(self, message: str, position: int, *, malformed: bool = False) -> None:
         super().__init__(message)
         self.position = position
+        self.malformed = malformed  # ill-formed for any reader, not only outside the allow-list
 
 
 class Token(NamedTuple):
@@ -43,6 +44,7 @@ _COMMA = re.compile(r"\d+,\d+(?![\d,])")
 _NOT_DIGIT = re.compile(r"[^\d.]")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _JOIN = re.compile(r"[\s,;]*(?:for [^,]{1,20}?)?[\s,;]*\b(and|or)\b[\s,;]*(?:also|else)?\s*$", re.IGNORECASE)
+_VOWEL = re.compile("[aeiou]")
 _ENDS_VALUE = frozenset(("num", "close", "const", "unit"))
 _COMMON_GLUED = frozenset("cm mm km kg ml mL ft lb lbs oz Hz mi yd kW kJ min hr hrs sec mph kph cents eV mol kPa MHz kHz".split())
 _FN_PREFIXES = ("sin", "cos", "tan", "ln", "log", "cot", "sec", "csc")
@@ -142,7 +144,7 @@ class _Lexer:
     def _grouped(self, start: int) -> tuple[str, int] | None:
         """A number with separators at ``start``: its plain digits and end."""
         text = self.text
-        if self.comma == "decimal" and (found := _COMMA.match(text, start)):
+        if self.comma == "decimal" and not any(self.depth) and (found := _COMMA.match(text, start)):
             return found[0].replace(",", "."), found.end()
         for pattern in (_STRONG, _SPACED):
             if (found := pattern.match(text, start)) and not self._after_dot(start):
@@ -194,7 +196,7 @@ class _Lexer:
         if word in ("oo", "Inf"):
             self._push("const", "oo", start, end)
             return
-        if len(word) > 40:
+        if len(word) > 40 or (self.plain and len(word) >= 4 and _VOWEL.search(word, 1) and not word.isupper()):
             raise ParseError("a word that is no formula", start)
         for offset, char in enumerate(word):
             self._push("const" if char in "ei" else "id", char, start + offset, start + offset + 1)
@@ -208,6 +210,9 @@ class _Lexer:
 
     def _command(self, name: str, start: int, end: int) -> None:
         known = COMMANDS.get(name)
+        if known is None and name.startswith(("quad", "qquad")):
+            end = start + 1 + name.index("quad") + 4
+            known = COMMANDS["quad"]
         if known is None:
             raise ParseError(f"unknown command \\{name}", start)
         kind, value = known
@@ -265,7 +270,7 @@ class _Lexer:
             end += 1
         close = self.braces.get(end)
         if close is None:
-            raise ParseError("missing {...} after a command", end)
+            raise ParseError("missing {...} after a command", end, malformed=True)
         return self.text[end + 1 : close], close + 1
 
     def _text(self, start: int, end: int) -> None:

@@ -43,6 +43,7 @@ from stepgauge.verifiers.symbolic.unicode import to_ascii
 from stepgauge.verifiers.symbolic.units import parse_unit
 
 MAX_DEPTH = 40
+_MALFORMED = ("an operand", "an argument", "unclosed", "empty", "brackets", "unexpected", "expected", "sign out", "ragged")
 _END = Token("end", "", -1, -1, False)
 _CLOSERS = {"(": (")", "]"), "[": ("]", ")"), "{": ("}",), "\\{": ("\\}", "}"), "lfloor": ("rfloor",), "lceil": ("rceil",)}
 _STARTS = frozenset("id const fn sqrt frac binom open font big bb over apply begin empty".split())
@@ -56,10 +57,11 @@ _INDEX_I = re.compile(r"(?:_\s*\{?\s*i\s*=|\bd\s*i\b)")
 
 @dataclass(frozen=True, slots=True)
 class Invalid:
-    """The text cannot be read: why, and at which character."""
+    """The text cannot be read: why, at which character, and whether it is ill-formed for any reader (or only outside our allow-list)."""
 
     reason: str
     position: int
+    malformed: bool = False
 
 
 def number(text: str) -> Node:
@@ -103,7 +105,7 @@ class _Parser:
 
     def fail(self, message: str) -> ParseError:
         token = self.tok
-        return ParseError(message, token.start if token.start >= 0 else len(self.text))
+        return ParseError(message, token.start if token.start >= 0 else len(self.text), malformed=message.startswith(_MALFORMED))
 
     def take(self, value: str) -> bool:
         if self.pos < len(self.tokens) and self.tokens[self.pos].value == value:
@@ -329,7 +331,11 @@ class _Parser:
         sign = self.sign()
         if sign in ("±", "∓"):
             raise self.fail("sign out of place")
-        inner = self.primary()
+        if self.tok.kind == "num":
+            inner = number(self.tok.value)
+            self.pos += 1
+        else:
+            inner = self.primary()
         if isinstance(inner, Sym):
             inner = self.postfix(inner)
         if self.tok.value == "^" and self.tok.kind == "op":
@@ -458,11 +464,12 @@ class _Parser:
                 return Add((node, Div(Int(int(top)), Int(int(below)))))
         return node
 
-    def identifier(self) -> Node:
+    def identifier(self) -> Sym | Apply:
         name = self.tok.value
         self.pos += 1
-        if name == "I" and self.index_i:
-            return Sym(name)
+        if name == "Delta" and self.tok.kind == "id" and self.tok.value != "Delta":
+            inner = self.identifier()
+            return inner if isinstance(inner, Apply) else Sym("Delta " + inner.name)
         if self.tok.kind == "num" and not self.tok.spaced and "\\" not in self.text and self.tok.value.isdigit():
             name += "_" + self.tok.value
             self.pos += 1
@@ -959,7 +966,7 @@ def parse(text: str, *, comma: str = "thousands") -> Node | Invalid:
     >>> parse("1/2")
     Div(num=Int(value=1), den=Int(value=2))
     >>> parse("x ( x + 1")
-    Invalid(reason='unclosed bracket', position=9)
+    Invalid(reason='unclosed bracket', position=9, malformed=True)
     """
     plain = to_ascii(text)
     if plain is None:
@@ -967,15 +974,15 @@ def parse(text: str, *, comma: str = "thousands") -> Node | Invalid:
     try:
         tokens = tokenize(plain, comma)
         if not tokens:
-            return Invalid("empty", 0)
+            return Invalid("empty", 0, True)
         parser = _Parser(plain, tokens, open_bars=False)
         try:
             return parser.answer()
         except ParseError as error:
             if sum(1 for token in tokens if token.value == "|") < 4:
-                return Invalid(str(error), error.position)
+                return Invalid(str(error), error.position, error.malformed)
             return _Parser(plain, tokenize(plain, comma), open_bars=True).answer()
     except ParseError as error:
-        return Invalid(str(error), error.position)
+        return Invalid(str(error), error.position, error.malformed)
     except RecursionError:
         return Invalid("nested too deeply", 0)

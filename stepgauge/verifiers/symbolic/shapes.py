@@ -61,7 +61,19 @@ def gather(node: Node) -> Node:
             if len({key(rel.terms[0]) for rel in rels}) == 1:
                 values = tuple(value for rel in rels for value in _values(rel.terms[1]))
                 return Rel(("=",), (key(rels[0].terms[0]), ListOf(values, node.joiner)), True)
+        rows = _rows(rels)
+        if rows is not None:
+            return ListOf(rows, node.joiner)
     return ListOf(tuple(items), node.joiner)
+
+
+def _rows(rels: list[Rel]) -> tuple[Node, ...] | None:
+    """``p = 5, q = 2 and p = 7, q = 2`` as one record after the other."""
+    names = [rel.terms[0] for rel in rels]
+    width = len(set(names))
+    if width < 2 or len(names) <= width or len(names) % width or any(name != names[index % width] for index, name in enumerate(names)):
+        return None
+    return tuple(System(tuple(rels[start : start + width])) for start in range(0, len(rels), width))
 
 
 def _values(node: Node) -> tuple[Node, ...]:

@@ -18,10 +18,10 @@ _GREEK = (
     "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
 ).split()
 _VARIANTS = {"varepsilon": "epsilon", "vartheta": "theta", "varphi": "phi", "varrho": "rho", "varsigma": "sigma", "varpi": "varpi"}
-_SYMBOLS = "hbar ell nabla partial imath jmath aleph heartsuit spadesuit clubsuit diamondsuit star ast bullet triangle square zzz forall exists".split()
+_SYMBOLS = "hbar ell nabla partial imath jmath aleph heartsuit spadesuit clubsuit diamondsuit star ast bullet triangle square zzz odot oplus otimes perp parallel dagger ddagger top bot wp mho sharp flat natural infinitesimal forall exists".split()
 _SKIP = (
     "displaystyle textstyle scriptstyle limits nolimits quad qquad big Big bigg Bigg bigl Bigl biggl Biggl bigr Bigr biggr Biggr bigm "
-    "hfill noindent thinspace medspace thickspace enspace negthinspace nonumber hspace vspace centering allowbreak boxed"
+    "hfill noindent thinspace medspace thickspace enspace negthinspace nonumber hline centering allowbreak boxed"
 ).split()
 _FONTS = "mathrm mathbf mathit mathsf mathtt mathcal mathfrak mathscr boldsymbol bm rm bf it vec hat tilde dot ddot mathop".split()
 

@@ -63,6 +63,8 @@ def _decide(gold: str, prediction: str, policy: Policy) -> Outcome:
         return _other_commas(gold, prediction, policy) or found
     except RecursionError:
         return undecided("structure", "nested too deeply")
+    except Exception as error:  # our own failure is never a verdict on the answer
+        return undecided("internal", f"{type(error).__name__}: {error}"[:200])
 
 
 def _other_commas(gold: str, prediction: str, policy: Policy) -> Outcome | None:

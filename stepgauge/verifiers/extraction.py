@@ -43,9 +43,10 @@ _JUNK = re.compile(r"\\(?:quad|qquad|left|right|[,;:!()\[\]])|[\s$.,;:()\[\]&~*]
 _TEXT = re.compile(r"\\(?:text|textrm|mbox)\s*\{([^{}]*)\}")
 _GAP = re.compile(r"(?:for(?:part)?\w{1,12})?(?:and|or|so)?(?:[A-Za-z]_?\{?\w?\}?=)?")
 _BOLD = re.compile(r"\*\*([^*\n]{1,200})\*\*")
+_EITHER = re.compile(r"\beither\b.*\bor\b|\bor (?:maybe|perhaps|possibly)\b", re.IGNORECASE)
 _CJK = re.compile("[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
 _CHOICE_PHRASE = re.compile(
-    r"(?:answer|réponse|答案|choice|option|antwort|respuesta)(?:\s+(?:is|est|es|ist))?\s*[:：]?\s*(?:for sure|definitely|clearly|therefore)?\s*\**[(\[]?"
+    r"(?:answer|réponse|答案|choice|option|antwort|respuesta|故选|应选|选择|选)(?:\s+(?:is|est|es|ist))?\s*[:：]?\s*(?:for sure|definitely|clearly|therefore)?\s*\**[(\[]?"
     r"(?-i:([A-Z]))(?![A-Za-z'])",
     re.IGNORECASE,
 )
@@ -141,6 +142,8 @@ def _answer_in(text: str, start: int, end: int) -> tuple[int, int] | None:
         if not lead:
             tail = text[first.end() : end]
             return (start, end) if re.match(r"\s*(?:%|percent|,?\s*(?:and|or)\b)", tail) else (first.start(), first.end())
+    if _EITHER.search(region):
+        return None
     words = re.findall(r"[^\W\d_]{2,}", stripped)
     if len(words) <= 2 and len(stripped) <= 60 and not _CJK.search(stripped):
         return start, end

@@ -15,6 +15,7 @@ from stepgauge.verifiers.symbolic.tables import COMMANDS, WORDS
 _DELIMITER = re.compile(r"(?<!\\)\\[\[\]()]|\$\$")
 _DOLLAR = re.compile(r"(?<!\\)\$")
 _OPTION = re.compile(r"\(([A-Z])\)[.:]?\s*(?=[^\W\d_]|\$|\\|\d)|([A-H])[.:)]\s+\S|([A-E])\s+(?=[A-Z][a-z]+)")
+_OPTION_WORD = re.compile(r"(?:[Oo]ption|[Cc]hoice|[Aa]nswer)\s*:?\s*\(?([A-Z])\)?\.?$")
 _OPTION_TEXT = re.compile(r"\\(?:text|textbf|mathrm|textrm)\s*\{\s*\(?([A-Z])\)?[.:]?\s*\}\s*(?=\S)")
 _PERCENT = re.compile(r"[\s$]*(?:\\?%|(?:pct|percent|percentage)\b)")
 _CLOSING = re.compile(r"[\s.,;:。]+$")
@@ -81,7 +82,7 @@ def _unwrap(text: str, depth: int = 0) -> str:
 
 def _option(text: str) -> str | None:
     """The letter of ``(B) 12``, ``B. twelve`` or ``\\text{(B) } 12``."""
-    match = _OPTION.match(text) or _OPTION_TEXT.match(text)
+    match = _OPTION.match(text) or _OPTION_TEXT.match(text) or _OPTION_WORD.match(text)
     if match is None:
         return None
     letter = next(group for group in match.groups() if group)
@@ -115,8 +116,7 @@ def read(text: str, comma: str = "thousands") -> Reading:
     core = _unwrap(text)
     core = core.strip().strip("*").strip()
     core = _CLOSING.sub("", core) if not core.endswith("...") else core
-    if core.endswith("\\") and not core.endswith("\\\\"):
-        core = core[:-1]
+    core = core.rstrip("\\ ")
     if counted := _COUNTED.fullmatch(core):
         core = f"{counted[1]}\\text{{{counted[2]}}}"
     words = layout_free(core)

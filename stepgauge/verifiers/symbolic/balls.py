@@ -101,7 +101,7 @@ class Evaluator:
             return acb(1).exp()
         if node.name == "i":
             return acb(0, 1)
-        raise cost.Undefined("infinity in a formula")
+        raise NotNumeric("infinity in a formula")
 
     def fn(self, node: Fn) -> Ball:
         name = node.name

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from stepgauge.verifiers.symbolic.tables import COMMANDS, FUNCTIONS, WORDS
-from stepgauge.verifiers.symbolic.units import is_unit_word
+from stepgauge.verifiers.symbolic.units import SINGLE_LETTERS, is_unit_word
 
 MAX_CHARS = 10_000
 MAX_TOKENS = 4_000
@@ -40,7 +40,7 @@ _STRONG = re.compile(r"\d{1,3}(?:(?:,?\s?\\!\s*|\s?\{\s*,\s*\}\s?|\\[,;:]\s?|,\\
 _PLAIN = re.compile(r"[1-9]\d{0,2}(?:,\d{3})+(?!\d)(?:\.\d+)?")
 _SPACED = re.compile(r"[1-9]\d{0,2}(?: \d{3})+(?!\d)(?!\s*[/_])(?:[.,]\d+)?|[1-9]\d{0,2}(?:'\d{3})+(?!\d)")
 _EURO = re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+,\d+(?!\d)|[1-9]\d{0,2}(?:\.\d{3}){2,}(?![\d.])")
-_COMMA = re.compile(r"\d+,\d+(?![\d,])")
+_COMMA = re.compile(r"(?<!,)\d+,\d+(?![\d,])")
 _NOT_DIGIT = re.compile(r"[^\d.]")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _JOIN = re.compile(r"[\s,;]*(?:for [^,]{1,20}?)?[\s,;]*\b(and|or)\b[\s,;]*(?:also|else)?\s*$", re.IGNORECASE)
@@ -144,7 +144,7 @@ class _Lexer:
     def _grouped(self, start: int) -> tuple[str, int] | None:
         """A number with separators at ``start``: its plain digits and end."""
         text = self.text
-        if self.comma == "decimal" and not any(self.depth) and (found := _COMMA.match(text, start)):
+        if self.comma == "decimal" and not any(self.depth) and (found := _COMMA.match(text, start)) and not _PLAIN.match(text, start):
             return found[0].replace(",", "."), found.end()
         for pattern in (_STRONG, _SPACED):
             if (found := pattern.match(text, start)) and not self._after_dot(start):
@@ -175,6 +175,9 @@ class _Lexer:
             return
         after_value = last is not None and (last.kind in _ENDS_VALUE or last.value in ("!", "%", "°"))
         if len(word) == 1:
+            if word in SINGLE_LETTERS and self.plain and self.spaced and last is not None and last.kind == "num" and not self.text[end:].strip():
+                self._push("unit", word, start, end)
+                return
             if word == "x" and after_value and self.text[end : end + 4].lstrip().startswith("10"):
                 self._push("op", "*", start, end)
                 return
@@ -275,7 +278,10 @@ class _Lexer:
 
     def _text(self, start: int, end: int) -> None:
         content, after = self._content(end)
-        if (joined := _JOIN.match(content)) and self.tokens:
+        word = content.strip(" ~")
+        if word in ("mod", "percent", "pct", "degrees", "infinity"):
+            self._push(*WORDS[word], start, after)
+        elif (joined := _JOIN.match(content)) and self.tokens:
             self._push("join", joined[1].lower(), start, after)
         elif not content.strip(" ~,;:."):
             if "," in content and self.tokens:

@@ -149,7 +149,7 @@ class _Parser:
         terms = [self.ratio()]
         name = is_name(terms[0], self.tokens[begin : self.pos])
         ops: list[str] = []
-        while self.tok.kind == "rel":
+        while self.tok.kind == "rel" or (self.tok.value == "|" and not self.in_set and not self.bars):
             op = self.tok.value
             self.pos += 1
             ops.append({"=>": ">=", "=<": "<=", "==": "=", ":=": "=", "<>": "!=", "/=": "!="}.get(op, op))
@@ -163,6 +163,9 @@ class _Parser:
             raise self.fail("modulus out of place")
         if not ops:
             return terms[0]
+        last = terms[-1]
+        if ops == ["equiv"] and isinstance(last, Fn) and last.name == "mod":
+            return Congruence(terms[0], *last.args)
         return Rel(tuple("=" if op == "equiv" else op for op in ops), tuple(terms), name and ops[0] in ("=", "~", "equiv", "in"))
 
     def modulus(self) -> Node | None:
@@ -292,7 +295,7 @@ class _Parser:
         if self.in_set and not self.bars:
             return False
         if not self.bars:
-            return True
+            return sum(token.value == "|" for token in self.tokens) > 1
         following = self.at(1)
         remaining = sum(1 for token in self.tokens[self.pos :] if token.value == "|")
         return self.open_bars and remaining >= self.bars + 2 and (following.kind in _STARTS or following.kind == "num")
@@ -449,7 +452,11 @@ class _Parser:
                 raise self.fail("not a number base")
             return BaseNum(token.value, inner.value)
         node = number(token.value)
+        if self.tok.kind == "over" or (self.tok.value == "." and self.at(1).kind == "over"):
+            return self.repeating(token)
         if not isinstance(node, Int):
+            if self.tok.kind == "dots":
+                self.pos += 1
             return node
         if self.tok.kind == "frac":
             start = self.pos
@@ -463,6 +470,22 @@ class _Parser:
                 self.pos += 3
                 return Add((node, Div(Int(int(top)), Int(int(below)))))
         return node
+
+    def repeating(self, token: Token) -> Node:
+        """``0.1\\overline{6}`` as an exact fraction."""
+        self.take(".")
+        self.pos += 1
+        self.take("{")
+        period = self.tok.value
+        whole, _, fixed = token.value.partition(".")
+        if not period.isdigit() or len(period) > 60 or not whole.isdigit():
+            raise self.fail("not a repeating decimal")
+        self.pos += 1
+        if self.tok.value == "}":
+            self.pos += 1
+        scale = 10 ** len(fixed)
+        nines = scale * (10 ** len(period) - 1)
+        return Div(Int(int(whole + fixed + period) - int(whole + fixed)), Int(nines))
 
     def identifier(self) -> Sym | Apply:
         name = self.tok.value

@@ -201,7 +201,7 @@ def _at_point(a: Node, b: Node, point: int, odd_real: bool, positive: frozenset[
         try:
             left = balls.evaluate(a, point, precision, odd_real=odd_real, positive=positive)
             right = balls.evaluate(b, point, precision, odd_real=odd_real, positive=positive)
-        except (balls.NotNumeric, cost.TooLarge) as error:
+        except (balls.NotNumeric, cost.TooLarge, cost.Undefined) as error:
             return None, str(error)
         if not left.is_finite() or not right.is_finite():
             return None, "no finite value"

@@ -57,7 +57,7 @@ COMMANDS: dict[str, Token] = {
     "overline": ("over", ""), "bar": ("over", ""), "overrightarrow": ("font", ""), "widehat": ("font", ""), "underline": ("font", ""),
     "begin": ("begin", ""), "end": ("end", ""), "percent": ("op", "%"), "euro": ("cur", "€"), "pound": ("cur", "£"), "yen": ("cur", "¥"),
     "textdollar": ("cur", "$"), "angle": ("prefix", "angle"), "measuredangle": ("prefix", "angle"), "newline": ("op", "\\\\"),
-    "dotsm": ("dots", ""), "left": ("lr", "("), "right": ("lr", ")"), "middle": ("lr", "|"), "phantom": ("font", ""), "displaylimits": ("skip", ""),
+    "dotsm": ("dots", ""), "left": ("lr", "("), "right": ("lr", ")"), "middle": ("lr", "|"), "displaylimits": ("skip", ""),
 }  # fmt: skip
 
 WORDS: dict[str, Token] = {

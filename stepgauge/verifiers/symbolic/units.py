@@ -67,7 +67,7 @@ _ALIASES = {
 _WORDS = {alias: name for aliases, name in _ALIASES.items() for alias in aliases.split()}
 _NEUTRAL = {"unit", "units", "of", "the", "in", "a", "total", "about", "approximately", "rounded"}
 _POWER_WORDS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
-SINGLE_LETTERS = frozenset("m s g N J W V L K h A C".split())
+SINGLE_LETTERS = frozenset("mgsNJWVLK")  # read as units in plain text, spaced, at the end
 _TOKEN = re.compile(r"\s*(per\b|[A-Za-zμΩ$€£¥¢°]+|\^\{?\s*-?\d+\s*\}?|[-/*·.()]|-?\d+|\S)")
 
 

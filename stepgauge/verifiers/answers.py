@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from stepgauge.verifiers.extraction import extract_answer, extract_choice
-from stepgauge.verifiers.reading import Reading, read
+from stepgauge.verifiers.reading import Reading, layout_free, read
 from stepgauge.verifiers.symbolic.compare import compare
 from stepgauge.verifiers.symbolic.nodes import Sym, Text
 from stepgauge.verifiers.symbolic.outcome import Outcome, different, equal, undecided
@@ -78,17 +78,22 @@ def _other_commas(gold: str, prediction: str, policy: Policy) -> Outcome | None:
 
 
 def _compare(left: Reading, right: Reading, policy: Policy) -> Outcome:
-    if left.words and left.words == right.words and _CONTENT.search(left.words[:10_000]):
+    if left.source == right.source and _CONTENT.search(left.source[:10_000]):
         return equal("text", "same text")
-    if isinstance(left.node, Invalid) or isinstance(right.node, Invalid):
-        side, node = ("gold", left.node) if isinstance(left.node, Invalid) else ("prediction", right.node)
-        assert isinstance(node, Invalid)
-        if node.malformed:
-            return different("parse", f"{side} is malformed: {node.reason} at {node.position}")
-        return Outcome("invalid", "parse", f"{side}: {node.reason} at {node.position}")
-    if (isinstance(left.node, Text) or isinstance(right.node, Text)) and policy.fold_case and left.words.casefold() == right.words.casefold():
-        return equal("text", "same words")
-    return compare(left.node, right.node, policy)
+    unread = isinstance(left.node, Invalid), isinstance(right.node, Invalid)
+    if any(unread) or isinstance(left.node, Text) or isinstance(right.node, Text):
+        words, other = layout_free(left.source), layout_free(right.source)
+        if words == other and _CONTENT.search(words[:10_000]):
+            return equal("text", "same text")
+        if not any(unread) and policy.fold_case and words.casefold() == other.casefold():
+            return equal("text", "same words")
+    for side, node in (("gold", left.node), ("prediction", right.node)):
+        if isinstance(node, Invalid):
+            where = f"{side}: {node.reason} at {node.position}"
+            return different("parse", f"malformed {where}") if node.malformed else Outcome("invalid", "parse", where)
+    assert not isinstance(left.node, Invalid)
+    assert not isinstance(right.node, Invalid)
+    return compare(left.node, right.node, policy, imaginary=("I" in left.source) != ("I" in right.source))
 
 
 def verify_response(gold: str, response: str, *, policy: Policy | str = "default") -> Verdict:
@@ -191,4 +196,3 @@ def canonical_key(text: str) -> Any:
         return ("print", fingerprint(node).value)
     except (cost.Undefined, cost.TooLarge):
         return None
-

@@ -31,7 +31,9 @@ _STRONG = re.compile(
     re.IGNORECASE,
 )
 _NEGATED = re.compile(r"^\s*(?:not|n't|pas|nicht|no)\b", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"(?<!\d)[.。!?](?:\s|$)|(?<=\d)[.。](?=\s+[A-Z]|\s*$)|\n\s*\n|。|(?i:\bi hope it is correct)")
+_SENTENCE_END = re.compile(
+    r"(?<!\d)[.。!?](?:\s|$)|(?<=\d)[.。](?=\s+[A-Z]|\s*$)|\n\s*\n|。|(?i:\bi hope it is correct)"
+)
 _MATH = re.compile(r"\$\$(.+?)\$\$|\\\[(.+?)\\\]|\\\((.+?)\\\)|(?<!\\)\$([^$]+?)(?<!\\)\$", re.DOTALL)
 _NUMBER = re.compile(
     r"(?<![A-Za-z0-9^_{.\\])(?<![+*/^]\s)(?<![+/])(?<![^*]\*)(?:[-−–]\s?)?(?:[$€£]\s?)?(?:[-−–]\s?)?"
@@ -50,7 +52,9 @@ _CHOICE_PHRASE = re.compile(
     r"(?-i:([A-Z]))(?![A-Za-z'])",
     re.IGNORECASE,
 )
-_CHOICE_RIGHT = re.compile(r"(?:\bit'?s|\bit is|\bis|\bfinali[sz]e|\bchoose|\bpick|\bselect)\s+\**[(\[]?([A-Z])(?![A-Za-z'])[)\]]?")
+_CHOICE_RIGHT = re.compile(
+    r"(?:\bit'?s|\bit is|\bis|\bfinali[sz]e|\bchoose|\bpick|\bselect)\s+\**[(\[]?([A-Z])(?![A-Za-z'])[)\]]?"
+)
 _CHOICE_VALID = re.compile(r"(?<![A-Za-z'])[(\[]?([A-Z])[)\]]?\s+is\s+(?:correct|right|valid|true|the)\b")
 _CHOICE_START = re.compile(r"^\s*\**[(\[]?([A-Z])(?![A-Za-z'0-9])[)\]]?\s*(?:[.。:：)]|不|$|\s)")
 _CHOICE_ALONE = re.compile(r"(?<![A-Za-z'])\(?([A-Z])\)?(?![A-Za-z'])")
@@ -106,7 +110,7 @@ def last_boxes(text: str) -> list[tuple[int, int, int, int]]:
 def _trim(text: str, start: int, end: int) -> tuple[int, int]:
     while start < end and (text[start] in " \t\n\r*:：\"'“”" or text.startswith('\\"', start)):
         start += 1
-    while end > start and (text[end - 1] in " \t\n\r*.,;:\"'“”。" or text.endswith('\\', start, end)):
+    while end > start and (text[end - 1] in " \t\n\r*.,;:\"'“”。" or text.endswith("\\", start, end)):
         end -= 1
     return start, end
 
@@ -141,7 +145,9 @@ def _answer_in(text: str, start: int, end: int) -> tuple[int, int] | None:
         lead = text[start : first.start()].strip(" \t\n*\"\\'(")
         if not lead:
             tail = text[first.end() : end]
-            return (start, end) if re.match(r"\s*(?:%|percent|,?\s*(?:and|or)\b)", tail) else (first.start(), first.end())
+            return (
+                (start, end) if re.match(r"\s*(?:%|percent|,?\s*(?:and|or)\b)", tail) else (first.start(), first.end())
+            )
     if _EITHER.search(region):
         return None
     words = re.findall(r"[^\W\d_]{2,}", stripped)
@@ -192,12 +198,25 @@ def extract_choice(text: str) -> ExtractedAnswer | None:
     if found:
         a, b = found[-1][2], found[-1][3]
         return ExtractedAnswer(body[a:b], (start + a, start + b), "boxed")
-    for pattern, rule in ((_CHOICE_PHRASE, "phrase"), (_CHOICE_RIGHT, "choice"), (_CHOICE_VALID, "choice"), (_CHOICE_START, "choice")):
-        matches = [match for match in pattern.finditer(body) if not re.search(r"\bnot\b", body[max(0, match.start(1) - 6) : match.start(1)])]
+    for pattern, rule in (
+        (_CHOICE_PHRASE, "phrase"),
+        (_CHOICE_RIGHT, "choice"),
+        (_CHOICE_VALID, "choice"),
+        (_CHOICE_START, "choice"),
+    ):
+        matches = [
+            match
+            for match in pattern.finditer(body)
+            if not re.search(r"\bnot\b", body[max(0, match.start(1) - 6) : match.start(1)])
+        ]
         if matches:
             match = matches[-1]
             return ExtractedAnswer(match[1], (start + match.start(1), start + match.end(1)), rule)
-    letters = [match for match in _CHOICE_ALONE.finditer(body) if match[1] not in "AI" or body[match.end(1) : match.end(1) + 1] in (")", ".", "")]
+    letters = [
+        match
+        for match in _CHOICE_ALONE.finditer(body)
+        if match[1] not in "AI" or body[match.end(1) : match.end(1) + 1] in (")", ".", "")
+    ]
     if len({match[1] for match in letters}) == 1:
         match = letters[-1]
         return ExtractedAnswer(match[1], (start + match.start(1), start + match.end(1)), "choice")
@@ -254,7 +273,11 @@ def _find(body: str) -> tuple[int, int, str] | None:
         return max(candidates, key=lambda item: item[0])
     if re.search(r"</?[a-zA-Z][^<>]{0,80}>", body):
         return None
-    bold = [match for match in _BOLD.finditer(body) if any(char.isdigit() for char in match[1]) and len(match[1].split()) <= 6]
+    bold = [
+        match
+        for match in _BOLD.finditer(body)
+        if any(char.isdigit() for char in match[1]) and len(match[1].split()) <= 6
+    ]
     value = _last_value(body, 0, len(body))
     if bold and (value is None or value[0] <= bold[-1].end()):
         match = bold[-1]

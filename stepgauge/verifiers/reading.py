@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from stepgauge.verifiers.extraction import extract_answer, last_boxes
 from stepgauge.verifiers.symbolic.lexer import MAX_CHARS
-from stepgauge.verifiers.symbolic.nodes import Node, Sym, Text
+from stepgauge.verifiers.symbolic.nodes import Dec, Div, Int, Neg, Node, Sym, Text
 from stepgauge.verifiers.symbolic.parser import Invalid, parse
+from stepgauge.verifiers.symbolic.shapes import expand_signs, gather
 from stepgauge.verifiers.symbolic.tables import COMMANDS, WORDS
 
 _DELIMITER = re.compile(r"(?<!\\)\\[\[\]()]|\$\$")
@@ -22,20 +23,52 @@ _CLOSING = re.compile(r"[\s.,;:。]+$")
 _WORDS_ONLY = re.compile(r"[^\W\d_][^\W\d_'’.,\- \n]*(?:[ \n,.\-'’/]+[^\W\d_]+)*[.!?]?")
 _FONT = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox|textnormal|emph)\s*\{([^{}]*)\}")
 _PROSE = re.compile(r"[^\W\d_]{2,}")
-_SHORT_WORDS = frozenset("yes no odd all one none dne nan red blue any tie sat sun mon tue wed thu fri east west even true false".split())
+_SHORT_WORDS = frozenset(
+    [
+        "yes",
+        "no",
+        "odd",
+        "all",
+        "one",
+        "none",
+        "dne",
+        "nan",
+        "red",
+        "blue",
+        "any",
+        "tie",
+        "sat",
+        "sun",
+        "mon",
+        "tue",
+        "wed",
+        "thu",
+        "fri",
+        "east",
+        "west",
+        "even",
+        "true",
+        "false",
+    ]
+)
 _CONNECT = re.compile(r"[\s.,;:]*(?:\b(?:and|or)\b[\s,]*)?")
 _UNITLIKE = re.compile(r"\s*(?:[A-Za-z°/^{}\d\s.\\%]{1,40})\s*")
 _GROUPED = re.compile(r"\d,\d")
 _COUNTED = re.compile(r"([^\u3040-\uffff]*[\d})])\s*([\u4e00-\u9fff]{1,4})")  # a number and its measure word
+_PLAIN = re.compile(
+    r"\s*([-+]?)(?:(\d{1,200})(?:\.(\d{1,200})|/([1-9]\d{0,200}))?|\\[dt]?frac\{(\d{1,200})\}\{([1-9]\d{0,200})\})\s*",
+    re.ASCII,
+)
+_SIGNS = re.compile(r"\\pm|\\mp|[±∓]")
+_ESCAPED = re.compile(r"\\\\(?=[A-Za-z]{2})")
 _CODE = re.compile(r"__|\w\([\"']|\bimport\b|\blambda\b|[`{}\[\]]\s*[\"']|</?\w+>")
 _VOWEL = re.compile(r"[aeiouy]", re.IGNORECASE)
 
 
 class Reading(NamedTuple):
-    """What a text says: its tree (or why there is none), its words without layout, and the text the tree was read from."""
+    """What a text says: its tree (or why there is none), and the text it was read from."""
 
     node: Node | Invalid
-    words: str
     source: str
 
 
@@ -53,7 +86,9 @@ def layout_free(text: str) -> str:
 def _unwrap(text: str, depth: int = 0) -> str:
     """Take boxes and math delimiters off; prose around one formula leaves the formula."""
     text = text.strip()
-    group = last_boxes(text)
+    if "\\" not in text and "$" not in text:
+        return text
+    group = last_boxes(text) if "boxed" in text or "fbox" in text else []
     if group and depth < 4:
         content = ", ".join(text[start:end] for _, _, start, end in group)
         after = text[group[-1][1] :]
@@ -61,6 +96,8 @@ def _unwrap(text: str, depth: int = 0) -> str:
             content += percent[0].replace("$", "").replace("\\]", "")
         return _unwrap(content, depth + 1)
     text = _DELIMITER.sub("$", text)
+    if "$" not in text:
+        return text
     marks = [match.start() for match in _DOLLAR.finditer(text)]
     if not marks:
         return text
@@ -73,10 +110,18 @@ def _unwrap(text: str, depth: int = 0) -> str:
     outside = [text[a + 1 : b] for a, b in zip([-1, *marks[1::2]], [*marks[::2], len(text)], strict=True)]
     if all(_CONNECT.fullmatch(part) for part in outside):
         return text.replace("$", " ").strip() if all(part.strip() for part in inside) else text
-    if all(_CONNECT.fullmatch(part) for part in outside[:-1]) and _UNITLIKE.fullmatch(outside[-1]) and len(outside[-1].split()) <= 3:
+    if (
+        all(_CONNECT.fullmatch(part) for part in outside[:-1])
+        and _UNITLIKE.fullmatch(outside[-1])
+        and len(outside[-1].split()) <= 3
+    ):
         return text.replace("$", " ").strip()
     if any(_PROSE.search(part) for part in outside):
-        return inside[-1].strip() if not outside[-1].strip(" .") or not any(char.isdigit() for char in outside[-1]) else text
+        return (
+            inside[-1].strip()
+            if not outside[-1].strip(" .") or not any(char.isdigit() for char in outside[-1])
+            else text
+        )
     return text.replace("$", " ").strip()
 
 
@@ -104,36 +149,76 @@ def _is_words(text: str) -> bool:
         word = words[0]
         if word.isupper():
             return len(word) >= 2
-        return word.lower() in _SHORT_WORDS or (len(word) >= 4 and word[1:].islower() and _VOWEL.search(word) is not None and word not in WORDS)
+        return word.lower() in _SHORT_WORDS or (
+            len(word) >= 4 and word[1:].islower() and _VOWEL.search(word) is not None and word not in WORDS
+        )
     return any(len(word) >= 4 or word.lower() in _SHORT_WORDS for word in words if word not in WORDS)
+
+
+def _plain_number(match: re.Match[str]) -> Node:
+    """A numeral or a fraction of two, without the parser."""
+    sign, whole, decimals, below, top, under = match.groups()
+    if top is not None:
+        node: Node = Div(Int(int(top)), Int(int(under)))
+    elif below is not None:
+        node = Div(Int(int(whole)), Int(int(below)))
+    elif decimals is not None:
+        node = Dec(int(whole + decimals), len(decimals))
+    else:
+        node = Int(int(whole))
+    return Neg(node) if sign == "-" else node
 
 
 @lru_cache(maxsize=8192)
 def read(text: str, comma: str = "thousands") -> Reading:
     """Read one side of a comparison."""
+    if fast := _PLAIN.fullmatch(text):
+        return Reading(_plain_number(fast), text)
     if len(text) > 4 * MAX_CHARS:
-        return Reading(Invalid("too long", 4 * MAX_CHARS), layout_free(_unwrap(text)), "")
-    core = _unwrap(text)
-    core = core.strip().strip("*").strip()
-    core = _CLOSING.sub("", core) if not core.endswith("...") else core
-    core = core.rstrip("\\ ")
-    if counted := _COUNTED.fullmatch(core):
-        core = f"{counted[1]}\\text{{{counted[2]}}}"
-    words = layout_free(core)
+        return Reading(Invalid("too long", 4 * MAX_CHARS), _unwrap(text))
+    core = _core(text)
     if not core:
-        return Reading(Invalid("empty", 0), words, core)
-    letter = _option(core)
-    if letter is not None:
-        return Reading(Sym(letter), letter, core)
-    plain = _FONT.sub(r"\1", core)
-    if _is_words(core) or (plain is not core and "\\" not in plain and _is_words(plain.strip())):
-        return Reading(Text(plain), words, core)
+        return Reading(Invalid("empty", 0, True), core)
+    if "\\" not in core:
+        if fast := _PLAIN.fullmatch(core):
+            return Reading(_plain_number(fast), core)
+    if core[0] in "(\\" or core[0].isalpha():
+        letter = _option(core)
+        if letter is not None:
+            return Reading(Sym(letter), letter)
+    if _PROSE.search(core):
+        plain = _FONT.sub(r"\1", core)
+        if _is_words(core) or (plain is not core and "\\" not in plain and _is_words(plain.strip())):
+            return Reading(Text(plain), core)
     node = parse(core, comma=comma)
-    if isinstance(node, Invalid) and len(core) <= 4 * MAX_CHARS:
-        fallback = _from_prose(text, core, comma)
-        if fallback is not None:
-            return Reading(fallback, words, core)
-    return Reading(node, words, core)
+    if isinstance(node, Invalid):
+        node = _second_try(text, core, comma) or node
+    if isinstance(node, Invalid):
+        return Reading(node, core)
+    if _SIGNS.search(core):
+        node = expand_signs(node)
+    return Reading(gather(node), core)
+
+
+def _core(text: str) -> str:
+    """The text without wrapping, layout at its ends and the full stop of its sentence."""
+    core = _unwrap(text)
+    core = core.strip(" \t\n\r*")
+    if core.endswith((".", ",", ";", ":", "。")) and not core.endswith("..."):
+        core = _CLOSING.sub("", core)
+    core = core.rstrip("\\ ")
+    if not core.isascii() and (counted := _COUNTED.fullmatch(core)):
+        core = f"{counted[1]}\\text{{{counted[2]}}}"
+    return core
+
+
+def _second_try(text: str, core: str, comma: str) -> Node | None:
+    """LaTeX whose backslashes were escaped twice, or a sentence around an answer."""
+    if _ESCAPED.search(core):
+        node = parse(_ESCAPED.sub(r"\\", core), comma=comma)
+        if not isinstance(node, Invalid):
+            return node
+    return _from_prose(text, core, comma)
 
 
 def _from_prose(text: str, core: str, comma: str) -> Node | None:

@@ -15,7 +15,25 @@ from flint import acb, arb, ctx, fmpq
 from stepgauge.verifiers.symbolic import cost
 from stepgauge.verifiers.symbolic.exact import NotRational, decimal_value, rational, term_range
 from stepgauge.verifiers.symbolic.modular import fingerprint
-from stepgauge.verifiers.symbolic.nodes import Add, Apply, BaseNum, Big, Const, Dec, Div, Dots, Fn, Int, Mul, Neg, Node, Percent, Pow, Quantity, Sym
+from stepgauge.verifiers.symbolic.nodes import (
+    Add,
+    Apply,
+    BaseNum,
+    Big,
+    Const,
+    Dec,
+    Div,
+    Dots,
+    Fn,
+    Int,
+    Mul,
+    Neg,
+    Node,
+    Percent,
+    Pow,
+    Quantity,
+    Sym,
+)
 
 Ball = Any  # acb; flint carries no types
 _LOCK = threading.RLock()  # the working precision of flint is one global
@@ -39,7 +57,14 @@ def point_value(name: str, point: int) -> Any:
 class Evaluator:
     """Values of nodes at one assignment; ``odd_real`` takes odd roots of negative reals as real."""
 
-    def __init__(self, point: int, *, odd_real: bool = True, values: Mapping[str, Any] | None = None, positive: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        point: int,
+        *,
+        odd_real: bool = True,
+        values: Mapping[str, Any] | None = None,
+        positive: frozenset[str] = frozenset(),
+    ) -> None:
         self.point = point
         self.odd_real = odd_real
         self.values: dict[str, Any] = dict(values or {})
@@ -158,9 +183,15 @@ class Evaluator:
                 return acb("nan")
 
         # piecewise and branched integrands need care that this path does not take
-        if any(isinstance(part, Fn) and part.name not in ("sin", "cos", "tan", "sec", "csc", "cot") for part in _walk(node.body)):
+        if any(
+            isinstance(part, Fn) and part.name not in ("sin", "cos", "tan", "sec", "csc", "cot")
+            for part in _walk(node.body)
+        ):
             raise NotNumeric("int")
-        if any(isinstance(part, Pow) and not isinstance(part.exp, Int) and rational(part.exp) is not None for part in _walk(node.body)):
+        if any(
+            isinstance(part, Pow) and not isinstance(part.exp, Int) and rational(part.exp) is not None
+            for part in _walk(node.body)
+        ):
             raise NotNumeric("int")
         try:
             return acb.integral(integrand, low, high, eval_limit=2000, deg_limit=60)
@@ -280,7 +311,9 @@ def precision(bits: int) -> Iterator[None]:
             ctx.prec = before
 
 
-def evaluate(node: Node, point: int, bits: int, *, odd_real: bool = True, positive: frozenset[str] = frozenset()) -> Ball:
+def evaluate(
+    node: Node, point: int, bits: int, *, odd_real: bool = True, positive: frozenset[str] = frozenset()
+) -> Ball:
     """Enclosure of the node's value at a sample point, at ``bits`` bits of precision.
 
     Raises NotNumeric or cost.Undefined.

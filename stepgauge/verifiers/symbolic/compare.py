@@ -10,14 +10,14 @@ from stepgauge.verifiers.symbolic.exact import rational
 from stepgauge.verifiers.symbolic.modular import fingerprint
 from stepgauge.verifiers.symbolic.nodes import (
     Add,
-    Apply,
     BaseNum,
-    Big,
     Builder,
     Congruence,
     Const,
+    Dec,
     Div,
     Dots,
+    Fn,
     Int,
     ListOf,
     Matrix,
@@ -25,6 +25,7 @@ from stepgauge.verifiers.symbolic.nodes import (
     Neg,
     Node,
     Percent,
+    Pow,
     Quantity,
     Ratio,
     Rel,
@@ -40,28 +41,28 @@ from stepgauge.verifiers.symbolic.nodes import (
 from stepgauge.verifiers.symbolic.outcome import Outcome, all_of, different, equal, undecided
 from stepgauge.verifiers.symbolic.policy import Policy
 from stepgauge.verifiers.symbolic.scalars import compare_scalars
-from stepgauge.verifiers.symbolic.shapes import expand_signs, gather, named_value, record
+from stepgauge.verifiers.symbolic.shapes import named_value, record
 from stepgauge.verifiers.symbolic.units import si
 
 _MAX_ITEMS = 64
 _COLLECTIONS = (ListOf, SetOf, Seq)
 _SCALAR_OPS = frozenset(("=", "<", ">", "<=", ">=", "!=", "~"))
 _MIRROR = {">": "<", ">=": "<="}
+_FORMULAS = frozenset((Int, Dec, Add, Mul, Div, Pow, Neg, Fn, Sym, Const))
 _DEGREE = (("deg", 1),)
 
 
-def compare(a: Node, b: Node, policy: Policy) -> Outcome:
-    """Decide whether two parsed answers are the same.
+def compare(a: Node, b: Node, policy: Policy, *, imaginary: bool = False) -> Outcome:
+    """Decide whether two parsed answers are the same; ``imaginary`` also tries ``I`` as the imaginary unit.
 
     >>> from stepgauge.verifiers.symbolic.parser import parse
-    >>> compare(parse("x = 1/2"), parse("0.5"), Policy()).verdict
+    >>> compare(parse("x + 1"), parse("1 + x"), Policy()).verdict
     'equal'
     """
     if a == b:
         return equal("identical")
-    a, b = gather(expand_signs(a)), gather(expand_signs(b))
     found = _Comparison(policy).compare(a, b)
-    if found.verdict != "equal" and (Sym("I") in walk(a)) != (Sym("I") in walk(b)):
+    if imaginary and found.verdict != "equal":
         found = _Comparison(policy).compare(_imaginary(a), _imaginary(b))
     return found
 
@@ -82,7 +83,12 @@ class _Comparison:
             return undecided("structure", "too many comparisons")
         if a == b:
             return equal("identical")
-        if _rank(a) > _rank(b):
+        first, second = type(a), type(b)
+        if first in _FORMULAS and second in _FORMULAS:
+            found = compare_scalars(a, b, self.policy)
+            if found.verdict == "equal" or not (_has_matrix(a) or _has_matrix(b)):
+                return found
+        if first.__name__ > second.__name__:
             a, b = b, a  # one order, so that the verdict is symmetric
         for rule in _RULES:
             found = rule(self, a, b)
@@ -120,12 +126,19 @@ class _Comparison:
             return all_of([self.compare(value, values[name]) for name, value in left])
         pairs = left or right or ()
         other = b if left is not None else a
-        if isinstance(other, (ListOf, Seq)) and not any(isinstance(item, Rel) for item in other.items) and self.policy.names:
+        if (
+            isinstance(other, (ListOf, Seq))
+            and not any(isinstance(item, Rel) for item in other.items)
+            and self.policy.names
+        ):
             return self.ordered(tuple(value for _, value in pairs), other.items)
         if isinstance(other, Rel) and named_value(other) is not None:
             name, value = named_value(other) or (other, other)
             if isinstance(name, Seq) and isinstance(value, Seq) and len(name.items) == len(value.items):
-                return self.compare(ListOf(tuple(Rel(("=",), pair, True) for pair in zip(name.items, value.items, strict=True)), ","), _as_list(pairs))
+                return self.compare(
+                    ListOf(tuple(Rel(("=",), pair, True) for pair in zip(name.items, value.items, strict=True)), ","),
+                    _as_list(pairs),
+                )
         return None
 
     def texts(self, a: Node, b: Node) -> Outcome | None:
@@ -159,7 +172,11 @@ class _Comparison:
             if a.unit == b.unit:
                 return self.compare(a.value, b.value)
             if not a.unit or not b.unit:
-                return self.compare(a.value, b.value) if self.policy.missing_unit else different("units", "a unit is missing")
+                return (
+                    self.compare(a.value, b.value)
+                    if self.policy.missing_unit
+                    else different("units", "a unit is missing")
+                )
             (one, dims), (other, dims_other) = si(a.unit), si(b.unit)
             if dims != dims_other:
                 return different("units", "other units")
@@ -169,8 +186,16 @@ class _Comparison:
         if isinstance(other_node, (Rel, *_COLLECTIONS, SetOp)):
             return different("units", "a quantity against a structure")
         if quantity.unit == _DEGREE:
-            found = self.compare(quantity.value, other_node) if self.policy.missing_unit else different("units", "a unit is missing")
-            return found if found.verdict == "equal" else compare_scalars(Mul((quantity.value, Div(Const("pi"), Int(180)))), other_node, self.policy)
+            found = (
+                self.compare(quantity.value, other_node)
+                if self.policy.missing_unit
+                else different("units", "a unit is missing")
+            )
+            return (
+                found
+                if found.verdict == "equal"
+                else compare_scalars(Mul((quantity.value, Div(Const("pi"), Int(180)))), other_node, self.policy)
+            )
         spelled = self.spelled_unit(quantity, other_node)
         if spelled is not None:
             return spelled
@@ -208,14 +233,20 @@ class _Comparison:
             collection, other = (a, b) if is_collection(a) else (b, a)
             items = collection.items  # type: ignore[attr-defined]
             if len(items) == 1 and not isinstance(other, (Rel, SetOp)):
-                return self.compare(items[0], other) if isinstance(collection, ListOf) else different("structure", "a set is not its member")
+                return (
+                    self.compare(items[0], other)
+                    if isinstance(collection, ListOf)
+                    else different("structure", "a set is not its member")
+                )
             if isinstance(other, (SetOp, Builder)):
                 return None
             if isinstance(collection, ListOf) and not isinstance(other, (Rel, System)):
                 unique = self.distinct(items)
                 if len(unique) == 1:
                     return self.compare(unique[0], other)
-            if isinstance(other, (Rel, System, Text, Ratio, Congruence)) and any(isinstance(item, (Rel, Congruence)) for item in items):
+            if isinstance(other, (Rel, System, Text, Ratio, Congruence)) and any(
+                isinstance(item, (Rel, Congruence)) for item in items
+            ):
                 if isinstance(other, System):
                     return self.unordered(items, other.items)
                 return None
@@ -254,7 +285,11 @@ class _Comparison:
         if left_keys is not None and left_keys == right_keys:
             return equal("structure")
         if max(len(a), len(b)) > _MAX_ITEMS:
-            return different("structure") if left_keys is not None and right_keys is not None else undecided("structure", "too many items")
+            return (
+                different("structure")
+                if left_keys is not None and right_keys is not None
+                else undecided("structure", "too many items")
+            )
         left, right = self.distinct(a), self.distinct(b)
         if len(left) != len(right):
             return different("structure", f"{len(left)} items against {len(right)}")
@@ -289,10 +324,17 @@ class _Comparison:
         if isinstance(a, Ratio) and isinstance(b, Ratio):
             if len(a.items) != len(b.items):
                 return different("structure", "other ratios")
-            if any(isinstance(item, Dots) for item in (*a.items, *b.items)) or any(_exact(item) == 0 for item in (*a.items, *b.items)):
+            if any(isinstance(item, Dots) for item in (*a.items, *b.items)) or any(
+                _exact(item) == 0 for item in (*a.items, *b.items)
+            ):
                 return self.ordered(a.items, b.items)
             first, other = a.items[0], b.items[0]
-            return all_of([compare_scalars(Mul((x, other)), Mul((y, first)), self.policy) for x, y in zip(a.items, b.items, strict=True)])
+            return all_of(
+                [
+                    compare_scalars(Mul((x, other)), Mul((y, first)), self.policy)
+                    for x, y in zip(a.items, b.items, strict=True)
+                ]
+            )
         ratio, value = (a, b) if isinstance(a, Ratio) else (b, a)
         assert isinstance(ratio, Ratio)
         if len(ratio.items) == 2 and _exact(ratio.items[1]) != 0 and not isinstance(value, (Rel, *_COLLECTIONS)):
@@ -303,7 +345,11 @@ class _Comparison:
         if not isinstance(a, BaseNum) and not isinstance(b, BaseNum):
             return None
         if isinstance(a, BaseNum) and isinstance(b, BaseNum):
-            return equal("exact") if _exact(a) == _exact(b) and _exact(a) is not None else different("exact", "other numerals")
+            return (
+                equal("exact")
+                if _exact(a) == _exact(b) and _exact(a) is not None
+                else different("exact", "other numerals")
+            )
         numeral, other = (a, b) if isinstance(a, BaseNum) else (b, a)
         assert isinstance(numeral, BaseNum)
         if self.policy.base_suffix and isinstance(other, Int) and str(other.value) == numeral.digits.lstrip("0"):
@@ -330,10 +376,20 @@ class _Comparison:
             return None
         left, right = _matrix(a), _matrix(b)
         if left is None or right is None:
-            return different("structure", "a matrix against something else") if left is None and right is None or _plain(a) or _plain(b) else None
+            return (
+                different("structure", "a matrix against something else")
+                if (left is None and right is None) or _plain(a) or _plain(b)
+                else None
+            )
         if len(left) != len(right) or len(left[0]) != len(right[0]):
             return different("structure", "other shapes")
-        return all_of([self.compare(x, y) for row, other in zip(left, right, strict=True) for x, y in zip(row, other, strict=True)])
+        return all_of(
+            [
+                self.compare(x, y)
+                for row, other in zip(left, right, strict=True)
+                for x, y in zip(row, other, strict=True)
+            ]
+        )
 
     def relations(self, a: Node, b: Node) -> Outcome | None:
         if isinstance(a, System) and isinstance(b, System):
@@ -353,7 +409,11 @@ class _Comparison:
     def two_relations(self, a: Rel, b: Rel) -> Outcome:
         if a.ops != b.ops:
             return different("relations", "other relations")
-        if len(a.ops) > 1 or a.ops[0] not in _SCALAR_OPS or any(is_collection(term) or isinstance(term, Text) for term in (*a.terms, *b.terms)):
+        if (
+            len(a.ops) > 1
+            or a.ops[0] not in _SCALAR_OPS
+            or any(is_collection(term) or isinstance(term, Text) for term in (*a.terms, *b.terms))
+        ):
             return self.terms(a, b)
         if a.ops[0] == "!=" or a.ops[0] == "=":
             straight = all_of([compare_scalars(x, y, self.policy) for x, y in zip(a.terms, b.terms, strict=True)])
@@ -380,10 +440,6 @@ _RULES = (
     _Comparison.collections,
     _Comparison.relations,
 )
-
-
-def _rank(node: Node) -> tuple[str, str]:
-    return type(node).__name__, repr(node)
 
 
 def is_collection(node: Node) -> bool:
@@ -447,7 +503,10 @@ def _keys(items: tuple[Node, ...]) -> set[Any] | None:
 
 def _has_matrix(node: Node) -> bool:
     return any(isinstance(part, Matrix) for part in walk(node)) or (
-        isinstance(node, Seq) and bool(node.items) and all(isinstance(item, Seq) and item.open == "[" for item in node.items) and node.open == "["
+        isinstance(node, Seq)
+        and bool(node.items)
+        and all(isinstance(item, Seq) and item.open == "[" for item in node.items)
+        and node.open == "["
     )
 
 

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from stepgauge.verifiers.symbolic.tables import COMMANDS, FUNCTIONS, WORDS
-from stepgauge.verifiers.symbolic.units import SINGLE_LETTERS, is_unit_word
+from stepgauge.verifiers.symbolic.units import SINGLE_LETTERS, is_unit_name, is_unit_word
 
 MAX_CHARS = 10_000
 MAX_TOKENS = 4_000
@@ -44,9 +44,41 @@ _COMMA = re.compile(r"(?<!,)\d+,\d+(?![\d,])")
 _NOT_DIGIT = re.compile(r"[^\d.]")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _JOIN = re.compile(r"[\s,;]*(?:for [^,]{1,20}?)?[\s,;]*\b(and|or)\b[\s,;]*(?:also|else)?\s*$", re.IGNORECASE)
+_UNIT_TAIL = re.compile(r"[A-Za-z]{1,4}(?:\^?-?\d)?(?:[/*][A-Za-z]{1,4}(?:\^?-?\d)?)+\s*$")
+_LETTERS = re.compile("[A-Za-z]+")
 _VOWEL = re.compile("[aeiou]")
 _ENDS_VALUE = frozenset(("num", "close", "const", "unit"))
-_COMMON_GLUED = frozenset("cm mm km kg ml mL ft lb lbs oz Hz mi yd kW kJ min hr hrs sec mph kph cents eV mol kPa MHz kHz".split())
+_COMMON_GLUED = frozenset(
+    [
+        "cm",
+        "mm",
+        "km",
+        "kg",
+        "ml",
+        "mL",
+        "ft",
+        "lb",
+        "lbs",
+        "oz",
+        "Hz",
+        "mi",
+        "yd",
+        "kW",
+        "kJ",
+        "min",
+        "hr",
+        "hrs",
+        "sec",
+        "mph",
+        "kph",
+        "cents",
+        "eV",
+        "mol",
+        "kPa",
+        "MHz",
+        "kHz",
+    ]
+)
 _FN_PREFIXES = ("sin", "cos", "tan", "ln", "log", "cot", "sec", "csc")
 _SPACE_ESCAPES = frozenset(" ,;:!>/\n\t&-")
 
@@ -100,14 +132,18 @@ class _Lexer:
                 self._escape(match[0][1], start, match.end())
             elif kind == "open":
                 last = self.tokens[-1] if self.tokens else None
-                group = match[0] == "{" and last is not None and (last.kind in ("frac", "sqrt", "fn", "binom", "font") or last.value in ("^", "_", "}"))
+                group = (
+                    match[0] == "{"
+                    and last is not None
+                    and (last.kind in ("frac", "sqrt", "fn", "binom", "font") or last.value in ("^", "_", "}"))
+                )
                 self.depth.append(not group)
                 self._push("open", match[0], start, match.end())
             elif kind == "close":
                 if self.depth:
                     self.depth.pop()
                 self._push("close", match[0], start, match.end())
-            elif kind == "op" and match[0] in "$\"":
+            elif kind == "op" and match[0] in '$"':
                 if match[0] == "$":
                     self._push("cur", "$", start, match.end())
                 else:
@@ -128,7 +164,7 @@ class _Lexer:
         text, start, end = self.text, match.start(), match.end()
         following = text[end : end + 1]
         value = match[0]
-        if following and following in ",\\{ '." or "." in value:
+        if (following and following in ",\\{ '.") or "." in value:
             grouped = self._grouped(start)
             if grouped is not None:
                 value, end = grouped
@@ -144,7 +180,12 @@ class _Lexer:
     def _grouped(self, start: int) -> tuple[str, int] | None:
         """A number with separators at ``start``: its plain digits and end."""
         text = self.text
-        if self.comma == "decimal" and not any(self.depth) and (found := _COMMA.match(text, start)) and not _PLAIN.match(text, start):
+        if (
+            self.comma == "decimal"
+            and not any(self.depth)
+            and (found := _COMMA.match(text, start))
+            and not _PLAIN.match(text, start)
+        ):
             return found[0].replace(",", "."), found.end()
         for pattern in (_STRONG, _SPACED):
             if (found := pattern.match(text, start)) and not self._after_dot(start):
@@ -174,8 +215,17 @@ class _Lexer:
             self._push(*known, start, end)
             return
         after_value = last is not None and (last.kind in _ENDS_VALUE or last.value in ("!", "%", "°"))
+        if self._unit_tail(last, start):
+            return
         if len(word) == 1:
-            if word in SINGLE_LETTERS and self.plain and self.spaced and last is not None and last.kind == "num" and not self.text[end:].strip():
+            if (
+                word in SINGLE_LETTERS
+                and self.plain
+                and self.spaced
+                and last is not None
+                and last.kind == "num"
+                and not self.text[end:].strip()
+            ):
                 self._push("unit", word, start, end)
                 return
             if word == "x" and after_value and self.text[end : end + 4].lstrip().startswith("10"):
@@ -203,6 +253,18 @@ class _Lexer:
             raise ParseError("a word that is no formula", start)
         for offset, char in enumerate(word):
             self._push("const" if char in "ei" else "id", char, start + offset, start + offset + 1)
+
+    def _unit_tail(self, last: Token | None, start: int) -> bool:
+        """Take ``m/s`` or ``kg/m^3`` at the end of a plain text, after a number."""
+        if last is None or last.kind != "num" or not self.plain or "/" not in self.text:
+            return False
+        tail = _UNIT_TAIL.match(self.text, start)
+        if tail is None or not (self.spaced or tail[0] in ("m/s", "km/h")):
+            return False
+        if not all(is_unit_name(name) for name in _LETTERS.findall(tail[0])):
+            return False
+        self._push("unit", tail[0].rstrip(), start, tail.end())
+        return True
 
     def _is_unit(self, word: str, start: int) -> bool:
         if word in ("in", "I", "A") and self.text[start + len(word) :].lstrip()[:1] in ("[", "{", "("):

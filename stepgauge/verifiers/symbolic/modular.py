@@ -57,7 +57,10 @@ _KEY = secrets.token_bytes(16)
 
 @lru_cache(maxsize=16384)
 def _name_value(name: str) -> int:
-    return int.from_bytes(hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, key=_KEY).digest(), "big") % _PRIME
+    return (
+        int.from_bytes(hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, key=_KEY).digest(), "big")
+        % _PRIME
+    )
 
 
 class Fingerprint(NamedTuple):
@@ -153,6 +156,8 @@ class _State:
     def const(self, node: Const) -> int:
         if node.name == "i":
             return _IMAGINARY
+        if node.name == "oo":
+            raise cost.Undefined("infinity inside a formula")
         self.exact = False
         return _name_value("constant " + node.name)
 
@@ -174,8 +179,7 @@ class _State:
         return self.opaque(name, *values)
 
     def big(self, node: Big) -> int:
-        low = 0 if node.low is None else self.value(node.low)
-        high = 0 if node.high is None else self.value(node.high)
+        low, high = self.bound_value(node.low), self.bound_value(node.high)
         name = node.var.name
         before = self.bound.get(name)
         self.bound[name] = _mix("bound", len(self.bound))
@@ -187,6 +191,14 @@ class _State:
         else:
             self.bound[name] = before
         return self.opaque("big " + node.op, low, high, body)
+
+    def bound_value(self, node: Node | None) -> int:
+        """The value of a bound or limit point, where infinity may stand."""
+        if isinstance(node, Neg):
+            return -self.bound_value(node.arg)
+        if node is None or node == Const("oo"):
+            return _mix("bound " + ("none" if node is None else "oo"))
+        return self.value(node)
 
     def apply(self, node: Apply) -> int:
         return self.opaque("apply " + node.name, *map(self.value, node.args))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from stepgauge.verifiers.symbolic.lexer import Token
 from stepgauge.verifiers.symbolic.nodes import Add, Apply, Const, Div, Fn, Mul, Node, Pow, Ratio, Seq, Sym
 
-_TRIG = frozenset("sin cos tan cot sec csc".split())
+_TRIG = frozenset(["sin", "cos", "tan", "cot", "sec", "csc"])
 
 
 def is_name(node: Node, tokens: Sequence[Token]) -> bool:
@@ -45,7 +45,7 @@ def _called(tokens: Sequence[Token]) -> bool:
     if len(tokens) < 4 or tokens[0].kind not in ("id", "const") or tokens[-1].value != ")":
         return False
     start = next((index for index, token in enumerate(tokens) if token.value == "("), 0)
-    if start == 0 or tokens[start].spaced and tokens[0].value.islower():
+    if start == 0 or (tokens[start].spaced and tokens[0].value.islower()):
         return False
     if start > 1 and tokens[1].value not in ("_", "'", "^"):
         return False

@@ -29,7 +29,15 @@ class Policy:
 
 PRESETS: dict[str, Policy] = {
     "default": Policy(),
-    "strict": Policy(decimals=False, percent_sign="required", missing_unit=False, names=False, unordered=False, base_suffix=False, fold_case=False),
+    "strict": Policy(
+        decimals=False,
+        percent_sign="required",
+        missing_unit=False,
+        names=False,
+        unordered=False,
+        base_suffix=False,
+        fold_case=False,
+    ),
     "math_verify": Policy(min_digits=1, tuple_as_set=True),
 }
 

@@ -47,7 +47,11 @@ def constant_factor(left: Node, right: Node, *, positive: bool) -> Outcome:
 def numerator(node: Node) -> Node:
     """The formula times the denominators of its terms, so that ``a/b = c`` and ``a = b c`` agree."""
     terms = _terms(node)
-    dens = [term.den for term in map(_plain, terms) if isinstance(term, Div) and any(isinstance(part, Sym) for part in walk(term.den))]
+    dens = [
+        term.den
+        for term in map(_plain, terms)
+        if isinstance(term, Div) and any(isinstance(part, Sym) for part in walk(term.den))
+    ]
     unique = list(dict.fromkeys(dens))
     if not unique or len(unique) > 4:
         return node

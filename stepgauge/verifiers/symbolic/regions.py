@@ -96,7 +96,11 @@ def point(end: End) -> Span:
 
 def normal(spans: list[Span]) -> Region:
     """Sorted, disjoint and joined where they touch; empty ones dropped."""
-    kept = [span for span in spans if order(span.low, span.high) < 0 or (order(span.low, span.high) == 0 and span.low_in and span.high_in)]
+    kept = [
+        span
+        for span in spans
+        if order(span.low, span.high) < 0 or (order(span.low, span.high) == 0 and span.low_in and span.high_in)
+    ]
     kept.sort(key=cmp_to_key(lambda a, b: order(a.low, b.low) or (b.low_in - a.low_in)))
     out: list[Span] = []
     for span in kept:
@@ -142,7 +146,8 @@ def same(a: Region, b: Region) -> bool:
 
 def _same(a: Region, b: Region) -> bool:
     return len(a) == len(b) and all(
-        order(x.low, y.low) == 0 and order(x.high, y.high) == 0 and x.low_in == y.low_in and x.high_in == y.high_in for x, y in zip(a, b, strict=True)
+        order(x.low, y.low) == 0 and order(x.high, y.high) == 0 and x.low_in == y.low_in and x.high_in == y.high_in
+        for x, y in zip(a, b, strict=True)
     )
 
 
@@ -172,7 +177,9 @@ def _solution(node: Node) -> Solution:
     if isinstance(node, Builder):
         variable = node.var.terms[0] if isinstance(node.var, Rel) else node.var
         inner = solution(node.cond)
-        region = inner.region if not isinstance(node.var, Rel) else intersection(inner.region, solution(node.var).region)
+        region = (
+            inner.region if not isinstance(node.var, Rel) else intersection(inner.region, solution(node.var).region)
+        )
         if inner.variable is not None and inner.variable != variable:
             raise NoRegion("a condition on another variable")
         return Solution(None, region)
@@ -181,9 +188,13 @@ def _solution(node: Node) -> Solution:
         if not all(isinstance(item, (Rel, Seq, SetOf, SetOp)) for item in node.items):
             raise NoRegion("a list")
         joined = parts[0]
-        either = isinstance(node, ListOf) and (node.joiner == "or" or not isinstance(node.items[0], Rel) or node.items[0].ops[0] in ("=", "in"))
+        either = isinstance(node, ListOf) and (
+            node.joiner == "or" or not isinstance(node.items[0], Rel) or node.items[0].ops[0] in ("=", "in")
+        )
         for part in parts[1:]:
-            joined = Solution(_one_variable(joined, part), _combine("cup" if either else "cap", joined.region, part.region))
+            joined = Solution(
+                _one_variable(joined, part), _combine("cup" if either else "cap", joined.region, part.region)
+            )
         return joined
     if isinstance(node, Rel):
         return _relation(node)
@@ -377,7 +388,11 @@ def _fraction(node: Node, variable: Node) -> tuple[Any | None, Any | None]:
     if isinstance(node, Div):
         return _poly(node.num, variable), _poly(node.den, variable)
     if isinstance(node, Add) and len(node.args) == 2 and isinstance(node.args[0], Div):
-        top, below, rest = _poly(node.args[0].num, variable), _poly(node.args[0].den, variable), _poly(node.args[1], variable)
+        top, below, rest = (
+            _poly(node.args[0].num, variable),
+            _poly(node.args[0].den, variable),
+            _poly(node.args[1], variable),
+        )
         return (None, None) if top is None or below is None or rest is None else (top + below * rest, below)
     return _poly(node, variable), fmpq_poly([1])
 

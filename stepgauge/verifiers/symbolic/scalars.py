@@ -9,7 +9,23 @@ from flint import fmpq
 from stepgauge.verifiers.symbolic import balls, cost
 from stepgauge.verifiers.symbolic.exact import bits, decimal_value, rational
 from stepgauge.verifiers.symbolic.modular import fingerprint
-from stepgauge.verifiers.symbolic.nodes import Apply, Big, Const, Dec, Dots, Fn, Int, Mul, Neg, Node, Percent, Pow, Quantity, Sym, walk
+from stepgauge.verifiers.symbolic.nodes import (
+    Apply,
+    Big,
+    Const,
+    Dec,
+    Dots,
+    Fn,
+    Int,
+    Mul,
+    Neg,
+    Node,
+    Percent,
+    Pow,
+    Quantity,
+    Sym,
+    walk,
+)
 from stepgauge.verifiers.symbolic.outcome import Outcome, different, equal, undecided
 from stepgauge.verifiers.symbolic.policy import Policy
 
@@ -52,7 +68,9 @@ def close(a: Node, b: Node, policy: Policy) -> bool:
         return False
     if right is not None:
         coarse, fine = (left, right) if left[1] > right[1] else (right, left)
-        return bool(coarse[1] != fine[1] and coarse[2] >= policy.min_digits + 1 and abs(coarse[0] - fine[0]) <= coarse[1])
+        return bool(
+            coarse[1] != fine[1] and coarse[2] >= policy.min_digits + 1 and abs(coarse[0] - fine[0]) <= coarse[1]
+        )
     tolerance = left[1] if left[2] < 15 else max(left[1], abs(left[0]) / 2**52)
     value = rational(b)
     if value is not None:
@@ -71,22 +89,6 @@ def is_infinite(node: Node) -> int:
     return int(node == Const("oo"))
 
 
-def has_infinity(node: Node) -> bool:
-    """Whether infinity stands inside arithmetic, where it has no value (bounds of sums and limits aside)."""
-    stack = [node]
-    while stack:
-        top = stack.pop()
-        if isinstance(top, Const) and top.name == "oo":
-            return True
-        if isinstance(top, Big):
-            stack.append(top.body)
-        else:
-            from stepgauge.verifiers.symbolic.nodes import children
-
-            stack.extend(children(top))
-    return False
-
-
 def compare_scalars(a: Node, b: Node, policy: Policy) -> Outcome:
     """Decide two formulas; symmetric, and never a guess: ``undecided`` where no rung can tell."""
     if a == b:
@@ -98,9 +100,11 @@ def compare_scalars(a: Node, b: Node, policy: Policy) -> Outcome:
         if left is not None and right is not None:
             if left == right:
                 return equal("exact")
-            return equal("decimal", "equal to half a unit of the last digit") if close(a, b, policy) else different("exact")
-        if has_infinity(a) or has_infinity(b):
-            return different("exact", "infinity inside a formula")
+            return (
+                equal("decimal", "equal to half a unit of the last digit")
+                if close(a, b, policy)
+                else different("exact")
+            )
         found = _by_fingerprint(a, b)
         if found is not None:
             return found
@@ -188,7 +192,9 @@ def _has_odd_root(node: Node) -> bool:
     return False
 
 
-def _at_point(a: Node, b: Node, point: int, odd_real: bool, positive: frozenset[str], *, precise: bool) -> tuple[bool | None, str]:
+def _at_point(
+    a: Node, b: Node, point: int, odd_real: bool, positive: frozenset[str], *, precise: bool
+) -> tuple[bool | None, str]:
     """True: enclosures meet and are tight; False: they are apart; None: no verdict here."""
     precisions = _PRECISIONS
     if precise:
@@ -224,4 +230,8 @@ def _both_zero(left: Any, right: Any, precision: int) -> bool:
 def _worth_sympy(a: Node, b: Node) -> bool:
     """Only unevaluated operators are worth a worker's seconds."""
     parts = [*walk(a), *walk(b)]
-    return len(parts) < 200 and any(isinstance(part, Big) for part in parts) and not any(isinstance(part, (Dots, Quantity)) for part in parts)
+    return (
+        len(parts) < 200
+        and any(isinstance(part, Big) for part in parts)
+        and not any(isinstance(part, (Dots, Quantity)) for part in parts)
+    )

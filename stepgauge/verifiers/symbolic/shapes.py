@@ -6,7 +6,21 @@ import re
 
 from stepgauge.verifiers.symbolic import cost
 from stepgauge.verifiers.symbolic.exact import rational
-from stepgauge.verifiers.symbolic.nodes import Add, Builder, ListOf, Neg, Node, PlusMinus, Rel, Seq, SetOf, Sym, System, rebuild, walk
+from stepgauge.verifiers.symbolic.nodes import (
+    Add,
+    Builder,
+    ListOf,
+    Neg,
+    Node,
+    PlusMinus,
+    Rel,
+    Seq,
+    SetOf,
+    Sym,
+    System,
+    rebuild,
+    walk,
+)
 
 _INDEX = re.compile(r"(.+?)_?(\d+)")
 
@@ -23,7 +37,9 @@ def expand_signs(node: Node) -> Node:
         return SetOf(tuple(items)) if isinstance(node, SetOf) else ListOf(tuple(items), node.joiner)
     if isinstance(node, Rel):
         last = expand_signs(node.terms[-1])
-        if isinstance(last, ListOf) and not any(isinstance(part, PlusMinus) for term in node.terms[:-1] for part in walk(term)):
+        if isinstance(last, ListOf) and not any(
+            isinstance(part, PlusMinus) for term in node.terms[:-1] for part in walk(term)
+        ):
             return Rel(node.ops, (*node.terms[:-1], last), node.named)
     return ListOf((_signed(node, 1), _signed(node, -1)), "or")
 
@@ -71,7 +87,12 @@ def _rows(rels: list[Rel]) -> tuple[Node, ...] | None:
     """``p = 5, q = 2 and p = 7, q = 2`` as one record after the other."""
     names = [rel.terms[0] for rel in rels]
     width = len(set(names))
-    if width < 2 or len(names) <= width or len(names) % width or any(name != names[index % width] for index, name in enumerate(names)):
+    if (
+        width < 2
+        or len(names) <= width
+        or len(names) % width
+        or any(name != names[index % width] for index, name in enumerate(names))
+    ):
         return None
     return tuple(System(tuple(rels[start : start + width])) for start in range(0, len(rels), width))
 
@@ -111,7 +132,11 @@ def _consistent(values: list[Node]) -> bool:
     except cost.Undefined:
         return False
     if len(known) < len(values):
-        return len(known) == 0 and len(values) > 1 and not any(isinstance(part, Sym) for value in values for part in walk(value))
+        return (
+            len(known) == 0
+            and len(values) > 1
+            and not any(isinstance(part, Sym) for value in values for part in walk(value))
+        )
     return all(value == known[0] for value in known)
 
 

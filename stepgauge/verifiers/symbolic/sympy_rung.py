@@ -9,7 +9,23 @@ import sympy
 
 from stepgauge.verifiers.symbolic import cost
 from stepgauge.verifiers.symbolic.exact import rational
-from stepgauge.verifiers.symbolic.nodes import Add, Apply, Big, Const, Dec, Div, Fn, Int, Mul, Neg, Node, Percent, Pow, Quantity, Sym
+from stepgauge.verifiers.symbolic.nodes import (
+    Add,
+    Apply,
+    Big,
+    Const,
+    Dec,
+    Div,
+    Fn,
+    Int,
+    Mul,
+    Neg,
+    Node,
+    Percent,
+    Pow,
+    Quantity,
+    Sym,
+)
 
 _CONSTANTS = {"pi": sympy.pi, "e": sympy.E, "i": sympy.I, "oo": sympy.oo}
 _FUNCTIONS = {
@@ -107,7 +123,9 @@ def _power(node: Pow) -> Any:
 
 def _function(node: Fn) -> Any:
     arguments = [build(arg) for arg in node.args]
-    if node.name in ("factorial", "binom") and any(arg.is_Number and abs(arg) > cost.MAX_FACTORIAL for arg in arguments):
+    if node.name in ("factorial", "binom") and any(
+        arg.is_Number and abs(arg) > cost.MAX_FACTORIAL for arg in arguments
+    ):
         raise cost.TooLarge(node.name)
     return _FUNCTIONS[node.name](*arguments)
 

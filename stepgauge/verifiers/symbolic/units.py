@@ -98,6 +98,11 @@ def is_unit_word(word: str) -> bool:
     return len(word) > 1 and _known(word) is not None
 
 
+def is_unit_name(word: str) -> bool:
+    """Whether a word, of one letter too, names a unit."""
+    return _known(word) is not None
+
+
 @lru_cache(maxsize=4096)
 def parse_unit(text: str, power: int = 1) -> Unit | None:
     """Read a unit from words; unknown words are kept as names of their own; None where it is not a unit at all.

@@ -76,7 +76,9 @@ def _current_pool() -> Any:
 
             config: dict[str, Any] = multiprocessing.current_process()._config  # type: ignore[attr-defined]
             if config.get("daemon"):
-                config["daemon"] = False  # daemonic workers (data loaders, pools) may not have children; ours are killed with the pool
+                config["daemon"] = (
+                    False  # daemonic workers (data loaders, pools) may not have children; ours are killed with the pool
+                )
             pool = ProcessPool(max_workers=1, max_tasks=TASKS_PER_WORKER, initializer=_limit, context=_Context())
             _pool = (os.getpid(), pool)
         return _pool[1]
@@ -119,5 +121,14 @@ def _compare(a: Node, b: Node) -> tuple[str, str]:
 
     try:
         return decide(a, b)
-    except (ArithmeticError, ValueError, TypeError, AttributeError, NotImplementedError, RecursionError, MemoryError, KeyError) as error:
+    except (
+        ArithmeticError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        NotImplementedError,
+        RecursionError,
+        MemoryError,
+        KeyError,
+    ) as error:
         return "undecided", f"sympy: {type(error).__name__}"

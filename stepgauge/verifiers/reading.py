@@ -179,17 +179,16 @@ def read(text: str, comma: str = "thousands") -> Reading:
     core = _core(text)
     if not core:
         return Reading(Invalid("empty", 0, True), core)
-    if "\\" not in core:
+    if core is not text and "\\" not in core:
         if fast := _PLAIN.fullmatch(core):
             return Reading(_plain_number(fast), core)
     if core[0] in "(\\" or core[0].isalpha():
         letter = _option(core)
         if letter is not None:
             return Reading(Sym(letter), letter)
-    if _PROSE.search(core):
-        plain = _FONT.sub(r"\1", core)
-        if _is_words(core) or (plain is not core and "\\" not in plain and _is_words(plain.strip())):
-            return Reading(Text(plain), core)
+    plain = _FONT.sub(r"\1", core) if "{" in core and ("\\text" in core or "\\m" in core or "\\emph" in core) else core
+    if "\\" not in plain and _PROSE.search(plain) and _is_words(plain.strip()):
+        return Reading(Text(plain), core)
     node = parse(core, comma=comma)
     if isinstance(node, Invalid):
         node = _second_try(text, core, comma) or node

@@ -48,6 +48,7 @@ _MAX_ITEMS = 64
 _COLLECTIONS = (ListOf, SetOf, Seq)
 _SCALAR_OPS = frozenset(("=", "<", ">", "<=", ">=", "!=", "~"))
 _MIRROR = {">": "<", ">=": "<="}
+_NUMERALS = frozenset((Int, Dec, Div, Neg))
 _FORMULAS = frozenset((Int, Dec, Add, Mul, Div, Pow, Neg, Fn, Sym, Const))
 _DEGREE = (("deg", 1),)
 
@@ -61,6 +62,8 @@ def compare(a: Node, b: Node, policy: Policy, *, imaginary: bool = False) -> Out
     """
     if a == b:
         return equal("identical")
+    if type(a) in _NUMERALS and type(b) in _NUMERALS:
+        return compare_scalars(a, b, policy)
     found = _Comparison(policy).compare(a, b)
     if imaginary and found.verdict != "equal":
         found = _Comparison(policy).compare(_imaginary(a), _imaginary(b))

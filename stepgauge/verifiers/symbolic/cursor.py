@@ -73,9 +73,13 @@ class Cursor:
         self.tok = tokens[0]
         self.depth = 0
         self.bars = 0  # open |...|
+        self.bar_tokens = (
+            [index for index, token in enumerate(tokens) if token.value == "|"] if "|" in text or "ver" in text else []
+        )
         self.integrals = 0
         self.in_set = False
         self.open_bars = open_bars
+        self.builders = "|" in text or ":" in text or "\\mid" in text  # may hold {x | ...}
         self.index_i = "i" in text and _INDEX_I.search(text) is not None
 
     def move(self, pos: int) -> None:

@@ -31,9 +31,12 @@ class Token(NamedTuple):
     spaced: bool  # white space before it
 
 
+_new_token = tuple.__new__  # half the cost of the named constructor
+_TAKES_GROUP = frozenset(("frac", "sqrt", "fn", "binom", "font"))
+_AFTER_GROUP = frozenset(("^", "_", "}"))
 _TOKEN = re.compile(
     r"(?P<ws>[\s~]+)|(?P<num>(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?)|(?P<cmd>\\[A-Za-z]+\*?)|(?P<word>[A-Za-z]+)|(?P<esc>\\.)"
-    r"|(?P<rel><=|>=|=<|=>|!=|/=|==|<>|:=|[=<>])|(?P<pow>\*\*)|(?P<dots>\.{3,})|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<op>[-+*/^_!'|,;:&%.\"$])",
+    r"|(?P<rel><=|>=|=<|=>|!=|/=|==|<>|:=|[=<>])|(?P<pow>\*\*)|(?P<dots>\.{3,})|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<op>[-+*/^_!'|,;:&%.])|(?P<quote>\")|(?P<dollar>\$)",
     re.DOTALL,
 )
 _STRONG = re.compile(r"\d{1,3}(?:(?:,?\s?\\!\s*|\s?\{\s*,\s*\}\s?|\\[,;:]\s?|,\\[,;:]\s?|\\ )\d{3})+(?!\d)(?:\.\d+)?")
@@ -110,53 +113,52 @@ class _Lexer:
         self.plain = "\\" not in text
 
     def run(self) -> list[Token]:
-        text = self.text
+        text, tokens = self.text, self.tokens
         size = len(text)
         while self.pos < size:
-            match = _TOKEN.match(text, self.pos)
+            start = self.pos
+            match = _TOKEN.match(text, start)
             if match is None:
-                raise ParseError(f"unexpected character {text[self.pos]!r}", self.pos)
+                raise ParseError(f"unexpected character {text[start]!r}", start)
             kind = match.lastgroup
             if kind == "ws":
                 self.spaced = True
                 self.pos = match.end()
-                continue
-            start = self.pos
-            if kind == "num":
+            elif kind == "op" or kind == "rel":
+                self._push(kind, match[0], start, match.end())
+            elif kind == "num":
                 self._number(match)
             elif kind == "word":
                 self._word(match[0], start, match.end())
             elif kind == "cmd":
                 self._command(match[0][1:], start, match.end())
+            elif kind == "open" or kind == "close":
+                self._bracket(kind, match[0], start)
             elif kind == "esc":
                 self._escape(match[0][1], start, match.end())
-            elif kind == "open":
-                last = self.tokens[-1] if self.tokens else None
-                group = (
-                    match[0] == "{"
-                    and last is not None
-                    and (last.kind in ("frac", "sqrt", "fn", "binom", "font") or last.value in ("^", "_", "}"))
-                )
-                self.depth.append(not group)
-                self._push("open", match[0], start, match.end())
-            elif kind == "close":
-                if self.depth:
-                    self.depth.pop()
-                self._push("close", match[0], start, match.end())
-            elif kind == "op" and match[0] in '$"':
-                if match[0] == "$":
-                    self._push("cur", "$", start, match.end())
-                else:
-                    self.pos = match.end()
-                    self.spaced = True
+            elif kind == "pow":
+                self._push("op", "^", start, match.end())
+            elif kind == "quote":
+                self.pos = match.end()
+                self.spaced = True
             else:
-                self._push("op" if kind == "pow" else str(kind), "^" if kind == "pow" else match[0], start, match.end())
-            if len(self.tokens) > MAX_TOKENS:
+                self._push("cur" if kind == "dollar" else "dots", match[0], start, match.end())
+            if len(tokens) > MAX_TOKENS:
                 raise ParseError("too many tokens", self.pos)
-        return self.tokens
+        return tokens
+
+    def _bracket(self, kind: str, value: str, start: int) -> None:
+        if kind == "open":
+            last = self.tokens[-1] if self.tokens else None
+            self.depth.append(
+                value != "{" or last is None or not (last.kind in _TAKES_GROUP or last.value in _AFTER_GROUP)
+            )
+        elif self.depth:
+            self.depth.pop()
+        self._push(kind, value, start, start + 1)
 
     def _push(self, kind: str, value: str, start: int, end: int) -> None:
-        self.tokens.append(Token(kind, value, start, end, self.spaced))
+        self.tokens.append(_new_token(Token, (kind, value, start, end, self.spaced)))
         self.spaced = False
         self.pos = end
 

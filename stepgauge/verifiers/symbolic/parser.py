@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from stepgauge.verifiers.symbolic.commands import Commands
 from stepgauge.verifiers.symbolic.cursor import Invalid, number, product, quotient
 from stepgauge.verifiers.symbolic.lexer import ParseError, tokenize
@@ -71,7 +73,10 @@ class _Parser(Commands):
         while self.tok.kind == "prefix":
             self.advance()
         begin = self.pos
-        terms = [self.ratio()]
+        first = self.ratio()
+        if self.tok.kind in ("end", "close") or self.tok.value == ",":
+            return first
+        terms = [first]
         end = self.pos
         ops: list[str] = []
         while self.tok.kind == "rel" or (self.tok.value == "|" and not self.in_set and not self.bars):
@@ -95,6 +100,7 @@ class _Parser(Commands):
         return Rel(tuple("=" if op == "equiv" else op for op in ops), tuple(terms), named)
 
     def modulus(self) -> Node | None:
+        """The modulus stated here: ``\\pmod{7}`` or ``(mod 7)``."""
         if self.tok.kind == "pmod":
             self.advance()
             return self.argument()
@@ -107,16 +113,17 @@ class _Parser(Commands):
         return None
 
     def ratio(self) -> Node:
-        first = self.setexpr()
+        first = self.additive()
+        if self.tok.kind == "setop":
+            first = self.setexpr(first)
         if self.tok.value != ":" or self.in_set:
             return first
         items = [first]
         while self.take(":"):
-            items.append(self.setexpr())
+            items.append(self.additive())
         return Ratio(tuple(items))
 
-    def setexpr(self) -> Node:
-        left = self.additive()
+    def setexpr(self, left: Node) -> Node:
         while self.tok.kind == "setop":
             op = self.tok.value
             self.advance()
@@ -125,11 +132,13 @@ class _Parser(Commands):
         return left
 
     def additive(self) -> Node:
-        sign = self.sign()
+        sign = self.sign() if self.tok.kind == "op" else ""
         if sign == "±" or sign == "∓":
             terms: list[Node] = [PlusMinus(None, self.multiplicative(), 1 if sign == "±" else -1)]
         else:
             first = self.multiplicative()
+            if self.tok.kind != "op" and sign != "-":
+                return first
             terms = [Neg(first) if sign == "-" else first]
         while True:
             op = self.tok.value
@@ -170,7 +179,10 @@ class _Parser(Commands):
         return Neg(inner) if sign == "-" else inner
 
     def multiplicative(self) -> Node:
-        nums = [self.unary()]
+        first = self.unary() if self.tok.kind == "op" else self.power()
+        if self.tok.kind in ("end", "close"):
+            return first
+        nums = [first]
         dens: list[Node] = []
         while True:
             token = self.tok
@@ -224,13 +236,16 @@ class _Parser(Commands):
         if self.in_set and not self.bars:
             return False
         if not self.bars:
-            return sum(token.value == "|" for token in self.tokens) > 1
+            return len(self.bar_tokens) > 1
         following = self.at(1)
-        remaining = sum(1 for token in self.tokens[self.pos :] if token.value == "|")
+        remaining = len(self.bar_tokens) - bisect_left(self.bar_tokens, self.pos)
         return self.open_bars and remaining >= self.bars + 2 and (following.kind in _STARTS or following.kind == "num")
 
     def power(self) -> Node:
-        base = self.postfix(self.primary())
+        base = self.primary()
+        if self.tok.kind != "op":
+            return base
+        base = self.postfix(base)
         while self.tok.value == "^" and self.tok.kind == "op":
             self.advance()
             mark = self.mark()
@@ -320,22 +335,7 @@ class _Parser(Commands):
                 node = Sym(token.value)
         elif kind == "open":
             node = self.bracket()
-        elif kind in (
-            "fn",
-            "sqrt",
-            "frac",
-            "binom",
-            "big",
-            "apply",
-            "begin",
-            "font",
-            "over",
-            "bb",
-            "empty",
-            "dots",
-            "text",
-            "cur",
-        ):
+        elif kind in _HANDLERS:
             node = _HANDLERS[kind](self)
         elif token.value in ("|", "|("):
             node = self.absolute()

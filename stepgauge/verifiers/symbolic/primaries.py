@@ -102,8 +102,17 @@ class Primaries(Cursor):
     def bracket(self) -> Node:
         opener = self.tok.value
         closers = _CLOSERS[opener]
+        if self.at(2).value == closers[0] and opener in ("{", "("):  # one token in brackets
+            only = self.at(1)
+            if only.kind == "num" or (only.kind == "id" and only.value != "Delta"):
+                self.move(self.pos + 3)
+                return numeral_node(only.value) if only.kind == "num" else Sym(only.value)
         bars, in_set, integrals = self.bars, self.in_set, self.integrals
-        self.bars, self.in_set, self.integrals = 0, opener in ("\\{", "{") and self.looks_like_builder(), 0
+        self.bars, self.in_set, self.integrals = (
+            0,
+            self.builders and opener in ("\\{", "{") and self.looks_like_builder(),
+            0,
+        )
         self.advance()
         if self.tok.value in closers:
             if opener == "\\{":

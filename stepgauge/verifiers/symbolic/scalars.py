@@ -7,7 +7,8 @@ from typing import Any
 from flint import fmpq
 
 from stepgauge.verifiers.symbolic import balls, cost
-from stepgauge.verifiers.symbolic.exact import bits, decimal_value, rational
+from stepgauge.verifiers.symbolic.exact import bits as bits_of
+from stepgauge.verifiers.symbolic.exact import decimal_value, rational
 from stepgauge.verifiers.symbolic.modular import fingerprint
 from stepgauge.verifiers.symbolic.nodes import (
     Apply,
@@ -30,7 +31,6 @@ from stepgauge.verifiers.symbolic.outcome import Outcome, different, equal, unde
 from stepgauge.verifiers.symbolic.policy import Policy
 
 SIGNED = frozenset("xyzt")  # sampled on both sides of zero; other symbols stand for positive quantities
-_PRECISIONS = (64, 192)
 _MAX_HEIGHT = 8_000
 _POINTS = 5
 
@@ -93,8 +93,10 @@ def compare_scalars(a: Node, b: Node, policy: Policy) -> Outcome:
     """Decide two formulas; symmetric, and never a guess: ``undecided`` where no rung can tell."""
     if a == b:
         return equal("identical")
-    if is_infinite(a) or is_infinite(b):
-        return equal("exact") if is_infinite(a) == is_infinite(b) else different("exact", "infinite")
+    if isinstance(a, (Const, Neg)) or isinstance(b, (Const, Neg)):
+        one, other = is_infinite(a), is_infinite(b)
+        if one or other:
+            return equal("exact") if one == other else different("exact", "infinite")
     try:
         left, right = rational(a), rational(b)
         if left is not None and right is not None:
@@ -143,11 +145,11 @@ def height(node: Node) -> int:
         elif isinstance(part, (Pow, Fn)):
             value = rational(part)
             if value is not None:
-                total += bits(value)
+                total += bits_of(value)
             elif isinstance(part, Pow):
                 exponent = rational(part.exp)
                 if exponent is not None:
-                    total += 4 * min(int(abs(exponent)) if exponent.q == 1 else bits(exponent), 10**6)
+                    total += 4 * min(int(abs(exponent)) if exponent.q == 1 else bits_of(exponent), 10**6)
         if total > _MAX_HEIGHT:
             return total
     return total
@@ -161,20 +163,25 @@ def symbols(node: Node) -> set[str]:
 def _by_balls(a: Node, b: Node) -> Outcome:
     names = symbols(a) | symbols(b)
     constant = not names and not any(isinstance(part, (Apply, Dots)) for part in (*walk(a), *walk(b)))
-    signed = bool(names & SIGNED)
     positive = frozenset(names - SIGNED)
-    points = (0,) if constant else tuple(range(_POINTS)) if signed else (0, 1, 2)
-    seen, reason = 0, "no value at the sample points"
-    conventions = (True, False) if _has_odd_root(a) or _has_odd_root(b) else (True,)
-    for odd_real in conventions:
-        seen, verdict = 0, None
+    points = (0,) if constant else tuple(range(_POINTS)) if names & SIGNED else (0, 1, 2)
+    depth = height(a) + height(b)
+    reason = "no value at the sample points"
+    for odd_real in (True, False) if _has_odd_root(a) or _has_odd_root(b) else (True,):
+        seen, apart = 0, False
         for point in points:
-            verdict, reason = _at_point(a, b, point, odd_real, positive, precise=seen == 0)
-            if verdict is False:
+            bits = (64, 160) if seen else (64, 1024 + 2 * min(depth, _MAX_HEIGHT))
+            same, why = _at_point(a, b, point, bits, odd_real, positive)
+            if same is False:
+                apart = True
                 break
-            seen += verdict is True
-        if verdict is False:
+            if same is None:
+                reason = why
+            seen += same is True
+        if apart:
             continue
+        if depth > _MAX_HEIGHT:
+            return undecided("balls", "numbers too large to tell apart")
         if seen >= min(2, len(points)):
             return equal("balls", f"enclosures agree at {seen} random points")
         return undecided("balls", reason)
@@ -193,31 +200,21 @@ def _has_odd_root(node: Node) -> bool:
 
 
 def _at_point(
-    a: Node, b: Node, point: int, odd_real: bool, positive: frozenset[str], *, precise: bool
+    a: Node, b: Node, point: int, precisions: tuple[int, ...], odd_real: bool, positive: frozenset[str]
 ) -> tuple[bool | None, str]:
     """True: enclosures meet and are tight; False: they are apart; None: no verdict here."""
-    precisions = _PRECISIONS
-    if precise:
-        depth = height(a) + height(b)
-        if depth > _MAX_HEIGHT:
-            precisions = (*_PRECISIONS, 2 * _MAX_HEIGHT)
-        else:
-            precisions = (*_PRECISIONS, 1024 + 2 * depth)
-    for precision in precisions:
+    for bits in precisions:
         try:
-            left = balls.evaluate(a, point, precision, odd_real=odd_real, positive=positive)
-            right = balls.evaluate(b, point, precision, odd_real=odd_real, positive=positive)
+            left = balls.evaluate(a, point, bits, odd_real=odd_real, positive=positive)
+            right = balls.evaluate(b, point, bits, odd_real=odd_real, positive=positive)
         except (balls.NotNumeric, cost.TooLarge, cost.Undefined) as error:
             return None, str(error)
         if not left.is_finite() or not right.is_finite():
             return None, "no finite value"
-        gap = left - right
-        if not gap.contains(0):
+        if not left.overlaps(right):
             if point >= 3 and not (left.imag.contains(0) and right.imag.contains(0)):
                 return None, "complex at a negative point"
             return False, "apart"
-    if precise and height(a) + height(b) > _MAX_HEIGHT:
-        return None, "numbers too large to tell apart"
     tight = max(left.rel_accuracy_bits(), right.rel_accuracy_bits()) > precisions[-1] // 4
     return (True, "") if tight or _both_zero(left, right, precisions[-1]) else (None, "enclosures too wide")
 

@@ -1,4 +1,4 @@
-"""Verifiers: is an answer right, is a step's arithmetic right; symbolic, fast, and safe against hostile text."""
+"""Verifiers: math answers, step arithmetic. Model text is hostile here: nothing of it is ever evaluated as code."""
 
 from stepgauge.verifiers.answers import Verdict, answer_classes, verify, verify_many, verify_response
 from stepgauge.verifiers.extraction import ExtractedAnswer, extract_answer

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from stepgauge.verifiers.extraction import extract_answer, extract_choice
+from stepgauge.verifiers.extraction import extract_answer, extract_choice, visible
 from stepgauge.verifiers.reading import Reading, layout_free, read
 from stepgauge.verifiers.symbolic.compare import compare
 from stepgauge.verifiers.symbolic.nodes import Sym, Text
@@ -113,9 +113,13 @@ def _decide_response(gold: str, response: str, policy: Policy) -> Outcome:
     found = extract_choice(response) if letter else None
     if found is None:
         found = extract_answer(response)
-    if found is None:
-        return Outcome("invalid", "extraction", "no final answer in the response")
-    return _decide(gold, found.text, policy)
+    span = visible(response)
+    if span is None:
+        return Outcome("invalid", "extraction", "the response ends inside its thinking")
+    outcome = _decide(gold, found.text if found is not None else response[slice(*span)], policy)
+    if outcome.verdict == "different" and isinstance(unread := read(gold).node, Invalid):
+        return Outcome("invalid", "parse", f"gold: {unread.reason} at {unread.position}")
+    return outcome
 
 
 def verify_many(pairs: Iterable[tuple[str, str]], *, policy: Policy | str = "default") -> list[Verdict]:

@@ -45,6 +45,7 @@ _JUNK = re.compile(r"\\(?:quad|qquad|left|right|[,;:!()\[\]])|[\s$.,;:()\[\]&~*]
 _TEXT = re.compile(r"\\(?:text|textrm|mbox)\s*\{([^{}]*)\}")
 _GAP = re.compile(r"(?:for(?:part)?\w{1,12})?(?:and|or|so)?(?:[A-Za-z]_?\{?\w?\}?=)?")
 _BOLD = re.compile(r"\*\*([^*\n]{1,200})\*\*")
+_PERCENT = re.compile(r"[\s$]*(?:\\?%|(?:pct|percent|percentage)\b)")
 _EITHER = re.compile(r"\beither\b.*\bor\b|\bor (?:maybe|perhaps|possibly)\b", re.IGNORECASE)
 _CJK = re.compile("[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
 _CHOICE_PHRASE = re.compile(
@@ -242,7 +243,7 @@ def extract_answer(text: str) -> ExtractedAnswer | None:
         return None
     start, end, rule = found
     start, end = _trim(body, start, end)
-    if start >= end:
+    if start >= end and rule != "boxed":
         return None
     return ExtractedAnswer(body[start:end], (offset + start, offset + end), rule)
 
@@ -264,7 +265,8 @@ def _find(body: str) -> tuple[int, int, str] | None:
     hashes = list(_HASHES.finditer(body))
     candidates: list[tuple[int, int, str]] = []
     if group:
-        candidates.append((group[0][0], group[-1][1], "boxed"))
+        inside = len(group) == 1 and not _PERCENT.match(body, group[0][1])
+        candidates.append((*(group[0][2:4] if inside else (group[0][0], group[-1][1])), "boxed"))
     if phrase:
         candidates.append((*phrase, "phrase"))
     if hashes:

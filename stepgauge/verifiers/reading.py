@@ -178,7 +178,7 @@ def read(text: str, comma: str = "thousands") -> Reading:
         return Reading(Invalid("too long", 4 * MAX_CHARS), _unwrap(text))
     core = _core(text)
     if not core:
-        return Reading(Invalid("empty", 0, True), core)
+        return Reading(Invalid("empty", 0), core)
     if core is not text and "\\" not in core:
         if fast := _PLAIN.fullmatch(core):
             return Reading(_plain_number(fast), core)

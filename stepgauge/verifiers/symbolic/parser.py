@@ -390,7 +390,7 @@ def parse(text: str, *, comma: str = "thousands") -> Node | Invalid:
     try:
         tokens = tokenize(plain, comma)
         if not tokens:
-            return Invalid("empty", 0, True)
+            return Invalid("empty", 0)
         parser = _Parser(plain, tokens, open_bars=False)
         try:
             return parser.answer()

@@ -1,0 +1,6 @@
+"""``python -m stepgauge``: the command line."""
+
+from stepgauge.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""The command line. ``stepgauge -h`` lists the commands; each has its own ``-h`` with an example."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from stepgauge.cli.filter import filter_command
+from stepgauge.cli.rerank import rerank_command
+from stepgauge.cli.score import score_command
+from stepgauge.cli.scorers import scorers_command
+from stepgauge.cli.verify import verify_command
+
+INTERRUPTED = 130  # what typer exits with on ctrl-c
+
+app = typer.Typer(
+    name="stepgauge",
+    help="Score every step of a reasoning trace, rerank best-of-n candidates, check answers, filter datasets.\n\n"
+    "Exit codes: 0 done (skipped rows are reported on stderr), 1 nothing usable came out, 2 wrong usage or input.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("score")(score_command)
+app.command("rerank")(rerank_command)
+app.command("verify")(verify_command)
+app.command("filter")(filter_command)
+app.command("scorers")(scorers_command)
+
+
+def main() -> None:
+    """Run the command line; expected failures become one line on stderr and exit code 2."""
+    try:
+        app()
+    except BrokenPipeError:  # the reader of our output left, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except (ValueError, TypeError, OSError, ImportError) as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    except SystemExit as stop:
+        if stop.code == INTERRUPTED:
+            typer.echo("interrupted; nothing half-written was left", err=True)
+        raise

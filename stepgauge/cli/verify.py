@@ -1,0 +1,79 @@
+"""``stepgauge verify``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from stepgauge.cli.common import BadRows, JsonOption, OutOption, one_line, print_json, progress_bar
+from stepgauge.data import BadRow, read_rows, write_rows
+from stepgauge.verifiers import Verdict, verify, verify_response
+
+
+def verify_command(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="CASES",
+            help="JSONL or parquet, '-' = stdin. Rows: id, gold, prediction, and form: 'answer' (a bare answer) or "
+            "'response' (extract it first); without form, extract, else take the whole text.",
+        ),
+    ],
+    out: OutOption = None,
+    json_lines: JsonOption = False,
+) -> None:
+    """Compare predictions with gold answers.
+
+    Each row gives id, verdict (equal, different, undecided, invalid), reason and ms. Undecided and invalid say that the
+    verifier could not tell; they are not 'wrong'.
+
+    \b
+    Example:
+        stepgauge verify cases.jsonl --out verdicts.jsonl
+    """
+    bad, counts = BadRows(), Counter[str]()
+
+    def rows() -> Iterator[dict[str, Any]]:
+        with progress_bar("verifying") as advance:
+            for line, row in read_rows(source, on_bad=bad):
+                try:
+                    verdict = _judge(row)
+                except (KeyError, TypeError, ValueError) as error:
+                    bad(BadRow(source, line, str(error.args[0])))
+                    continue
+                counts[verdict.verdict] += 1
+                advance(1)
+                yield {
+                    "id": row.get("id", str(line)),
+                    "verdict": verdict.verdict,
+                    "reason": verdict.reason,
+                    "ms": round(verdict.ms, 4),
+                }
+
+    if out is not None:
+        write_rows(out, rows())
+    else:
+        for row in rows():
+            if json_lines:
+                print_json(row)
+            else:
+                typer.echo(f"{one_line(str(row['id']))}\t{row['verdict']}\t{one_line(row['reason'])}")
+    bad.report(counts.total())
+    summary = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+    typer.echo(f"{counts.total()} verdicts: {summary}" + (f"; wrote {out}" if out else ""), err=True)
+
+
+def _judge(row: dict[str, Any]) -> Verdict:
+    for name in ("gold", "prediction"):
+        if name not in row:
+            raise KeyError(f"column '{name}' is missing; a row needs id, gold and prediction")
+        if not isinstance(row[name], str):
+            raise TypeError(f"column '{name}' must be text, got {type(row[name]).__name__}; put it in quotes")
+    form = row.get("form")
+    if form not in (None, "answer", "response"):
+        raise ValueError(f"column 'form' must be 'answer' or 'response', got {form!r}")
+    judge = verify if form == "answer" else verify_response
+    return judge(row["gold"], row["prediction"])

@@ -1,0 +1,24 @@
+"""Fixtures that all tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from tests.casefiles import shared_dir
+
+# No deadline: the first example of a test pays for imports. In CI the examples are the same each time.
+settings.register_profile("stepgauge", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("stepgauge")
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder with public data sets; skips the test where there is none."""
+    path = shared_dir()
+    if path is None:
+        pytest.skip("needs the public data sets: set STEPGAUGE_SHARED or put them in ../shared")
+    return path

@@ -37,7 +37,8 @@ class Verdict:
 
 
 def verify(gold: str, prediction: str, *, policy: Policy | str = "default") -> Verdict:
-    """Whether a prediction is the gold answer: ``equal``, ``different``, ``undecided`` or ``invalid``; symmetric in its arguments.
+    """Whether a prediction is the gold answer: ``equal``, ``different``, ``undecided`` or ``invalid``;
+    symmetric in its arguments.
 
     Raises ValueError for an unknown policy and TypeError for anything but text.
 
@@ -123,7 +124,8 @@ def _decide_response(gold: str, response: str, policy: Policy) -> Outcome:
 
 
 def verify_many(pairs: Iterable[tuple[str, str]], *, policy: Policy | str = "default") -> list[Verdict]:
-    """Verdicts of many (gold, prediction) pairs in order; equal pairs are decided once, and one bad pair never hurts another.
+    """Verdicts of many (gold, prediction) pairs in order; equal pairs are decided once, and one bad pair
+    never hurts another.
 
     >>> [verdict.equal for verdict in verify_many([("2", "4/2"), ("2", "3")])]
     [True, False]
@@ -182,7 +184,9 @@ def _class_of(text: str, key: Any, members: list[str], keys: list[Any], policy: 
 
 
 def canonical_key(text: str) -> Any:
-    """A key that equal plain numbers and formulas share: ``("exact", p, q)`` or ``("print", value)``; None for all else."""
+    """A key that equal plain numbers and formulas share: ``("exact", p, q)`` or ``("print", value)``; None
+    for all else.
+    """
     from stepgauge.verifiers.symbolic import cost
     from stepgauge.verifiers.symbolic.exact import rational
     from stepgauge.verifiers.symbolic.modular import fingerprint

@@ -26,8 +26,10 @@ _OPEN_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _TAG = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
 _HASHES = re.compile(r"^[ \t]*####[ \t]*(.+?)[ \t]*$", re.MULTILINE)
 _STRONG = re.compile(
-    r"(?:final answer|the answer|correct answer|answer|réponse|respuesta|risposta|antwort|ответ|答案|最终答案|答|उत्तर|الإجابة)"
-    r"(?:\s*(?:\*\*)?\s*(?:is|should be|would be|must be|est|es|ist|为|是))?\s*(?:\*\*)?\s*(?:[:：=]|\bis\b|\best\b|\bes\b|\bist\b|为|是|\bshould be\b|\\\[|(?=\\\(|\$))",
+    r"(?:final answer|the answer|correct answer|answer|réponse|respuesta|risposta|antwort|ответ|答案|最终答案|答|"
+    r"उत्तर|الإجابة)"
+    r"(?:\s*(?:\*\*)?\s*(?:is|should be|would be|must be|est|es|ist|为|是))?\s*(?:\*\*)?\s*"
+    r"(?:[:：=]|\bis\b|\best\b|\bes\b|\bist\b|为|是|\bshould be\b|\\\[|(?=\\\(|\$))",
     re.IGNORECASE,
 )
 _NEGATED = re.compile(r"^\s*(?:not|n't|pas|nicht|no)\b", re.IGNORECASE)
@@ -49,7 +51,8 @@ _PERCENT = re.compile(r"[\s$]*(?:\\?%|(?:pct|percent|percentage)\b)")
 _EITHER = re.compile(r"\beither\b.*\bor\b|\bor (?:maybe|perhaps|possibly)\b", re.IGNORECASE)
 _CJK = re.compile("[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
 _CHOICE_PHRASE = re.compile(
-    r"(?:answer|réponse|答案|choice|option|antwort|respuesta|故选|应选|选择|选)(?:\s+(?:is|est|es|ist))?\s*[:：]?\s*(?:for sure|definitely|clearly|therefore)?\s*\**[(\[]?"
+    r"(?:answer|réponse|答案|choice|option|antwort|respuesta|故选|应选|选择|选)(?:\s+(?:is|est|es|ist))?\s*[:：]?\s*"
+    r"(?:for sure|definitely|clearly|therefore)?\s*\**[(\[]?"
     r"(?-i:([A-Z]))(?![A-Za-z'])",
     re.IGNORECASE,
 )
@@ -62,7 +65,9 @@ _CHOICE_ALONE = re.compile(r"(?<![A-Za-z'])\(?([A-Z])\)?(?![A-Za-z'])")
 
 
 def visible(response: str) -> tuple[int, int] | None:
-    """Span of the part a reader takes as the answer: after the last ``</think>``, before any chat marker; None inside open thinking."""
+    """Span of the part a reader takes as the answer: after the last ``</think>``, before any chat marker;
+    None inside open thinking.
+    """
     start = 0
     closed = response.rfind("</think>")
     if closed >= 0:
@@ -154,10 +159,9 @@ def _answer_in(text: str, start: int, end: int) -> tuple[int, int] | None:
     words = re.findall(r"[^\W\d_]{2,}", stripped)
     if len(words) <= 2 and len(stripped) <= 60 and not _CJK.search(stripped):
         return start, end
-    last_is = [match for match in re.finditer(r"\b(?:is|are|est|equals)\b|[=：:]|为|是", region)]
-    if last_is:
-        tail = start + last_is[-1].end()
-        found = _last_value(text, tail, end)
+    verbs = list(re.finditer(r"\b(?:is|are|est|equals)\b|[=：:]|为|是", region))
+    if verbs:
+        found = _last_value(text, start + verbs[-1].end(), end)
         if found:
             return found
     values = [(match.start(), match.end()) for match in _NUMBER.finditer(text, start, end)]
@@ -227,7 +231,8 @@ def extract_choice(text: str) -> ExtractedAnswer | None:
 def extract_answer(text: str) -> ExtractedAnswer | None:
     """The final answer of a response; None where there is none or where several compete.
 
-    Order: ``<answer>`` tags; the last of boxes and final-answer phrases; ``####`` lines; bold text; the last formula or number. Text before the
+    Order: ``<answer>`` tags; the last of boxes and final-answer phrases; ``####`` lines; bold text; the last
+    formula or number. Text before the
     last ``</think>`` is not read, and an unclosed ``<think>`` means no answer.
 
     >>> extract_answer("So x = 2. The answer is 42.")

@@ -179,9 +179,8 @@ def read(text: str, comma: str = "thousands") -> Reading:
     core = _core(text)
     if not core:
         return Reading(Invalid("empty", 0), core)
-    if core is not text and "\\" not in core:
-        if fast := _PLAIN.fullmatch(core):
-            return Reading(_plain_number(fast), core)
+    if core is not text and (fast := _PLAIN.fullmatch(core)):
+        return Reading(_plain_number(fast), core)
     if core[0] in "(\\" or core[0].isalpha():
         letter = _option(core)
         if letter is not None:

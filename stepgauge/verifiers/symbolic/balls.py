@@ -269,11 +269,13 @@ def _method(name: str) -> Any:
 
 
 _FUNCTIONS: dict[str, Any] = {
-    **{name: _safe_trig(name) for name in ("sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "coth", "sech", "csch")},
+    **{name: _safe_trig(name) for name in ("sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "coth",
+    "sech", "csch")},
     **{"arc" + name: _method("a" + name) for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
     "arccot": lambda x: acb.pi() / 2 - x.atan(), "arcsec": lambda x: (1 / x).acos(), "arccsc": lambda x: (1 / x).asin(),
     "ln": _log, "log": _log, "abs": lambda x: acb(abs(x)), "conj": lambda x: acb(x.real, -x.imag),
-    "Re": lambda x: acb(x.real), "Im": lambda x: acb(x.imag), "floor": lambda x: acb(_real(x).floor()), "ceil": lambda x: acb(_real(x).ceil()),
+    "Re": lambda x: acb(x.real), "Im": lambda x: acb(x.imag), "floor": lambda x: acb(_real(x).floor()),
+    "ceil": lambda x: acb(_real(x).ceil()),
     "factorial": lambda x: (x + 1).gamma(), "gamma_fn": _method("gamma"), "binom": _binom, "sign": _sign,
     "max": lambda *xs: acb(_extreme(xs, 1)), "min": lambda *xs: acb(_extreme(xs, -1)),
     "mod": lambda x, m: acb(_real(x) - _real(m) * (_real(x) / _real(m)).floor()), "arg": lambda x: acb(x.arg()),
@@ -290,11 +292,13 @@ def _extreme(values: tuple[Ball, ...], sign: int) -> Any:
 
 _HANDLERS: dict[type[Node], Any] = {
     Dec: lambda self, node: acb(decimal_value(node)),
-    Sym: Evaluator.sym, Add: Evaluator.add, Mul: Evaluator.mul, Div: Evaluator.div, Pow: Evaluator.pow, Const: Evaluator.const, Fn: Evaluator.fn,
+    Sym: Evaluator.sym, Add: Evaluator.add, Mul: Evaluator.mul, Div: Evaluator.div, Pow: Evaluator.pow,
+    Const: Evaluator.const, Fn: Evaluator.fn,
     Big: Evaluator.big, Apply: Evaluator.opaque, Dots: Evaluator.opaque,
     Neg: lambda self, node: -self.value(node.arg),
     Percent: lambda self, node: self.value(node.value) / 100,
-    Quantity: lambda self, node: self.value(node.value) * acb.pi() / 180 if node.unit == (("deg", 1),) else self.opaque(node),
+    Quantity: lambda self, node: self.value(node.value) * acb.pi() / 180 if node.unit == (("deg",
+    1),) else self.opaque(node),
     BaseNum: lambda self, node: acb(int(node.digits, node.base)),
 }  # fmt: skip
 

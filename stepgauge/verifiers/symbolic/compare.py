@@ -1,4 +1,6 @@
-"""Equality of two answers: structure first (names, units, sets, intervals, relations, matrices), formulas by the scalar ladder."""
+"""Equality of two answers: structure first (names, units, sets, intervals, relations, matrices), formulas by
+the scalar ladder.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from typing import Any
 
 from stepgauge.verifiers.symbolic import cost, regions
 from stepgauge.verifiers.symbolic.exact import rational
+from stepgauge.verifiers.symbolic.matrices import entries, has_matrix
 from stepgauge.verifiers.symbolic.modular import fingerprint
 from stepgauge.verifiers.symbolic.nodes import (
     Add,
@@ -36,7 +39,6 @@ from stepgauge.verifiers.symbolic.nodes import (
     System,
     Text,
     rebuild,
-    walk,
 )
 from stepgauge.verifiers.symbolic.outcome import Outcome, all_of, different, equal, undecided
 from stepgauge.verifiers.symbolic.policy import Policy
@@ -88,9 +90,9 @@ class _Comparison:
             return equal("identical")
         first, second = type(a), type(b)
         if first in _FORMULAS and second in _FORMULAS:
-            found = compare_scalars(a, b, self.policy)
-            if found.verdict == "equal" or not (_has_matrix(a) or _has_matrix(b)):
-                return found
+            outcome = compare_scalars(a, b, self.policy)
+            if outcome.verdict == "equal" or not (has_matrix(a) or has_matrix(b)):
+                return outcome
         if first.__name__ > second.__name__:
             a, b = b, a  # one order, so that the verdict is symmetric
         for rule in _RULES:
@@ -375,13 +377,13 @@ class _Comparison:
         return self.compare(a.right, b.right)
 
     def matrices(self, a: Node, b: Node) -> Outcome | None:
-        if not _has_matrix(a) and not _has_matrix(b):
+        if not has_matrix(a) and not has_matrix(b):
             return None
-        left, right = _matrix(a), _matrix(b)
+        left, right = entries(a), entries(b)
         if left is None or right is None:
             return (
                 different("structure", "a matrix against something else")
-                if (left is None and right is None) or _plain(a) or _plain(b)
+                if (left is None and right is None) or not has_matrix(a) or not has_matrix(b)
                 else None
             )
         if len(left) != len(right) or len(left[0]) != len(right[0]):
@@ -502,66 +504,6 @@ def _keys(items: tuple[Node, ...]) -> set[Any] | None:
     if any(value is None for value in values):
         return None
     return {(value.p, value.q) for value in values if value is not None}
-
-
-def _has_matrix(node: Node) -> bool:
-    return any(isinstance(part, Matrix) for part in walk(node)) or (
-        isinstance(node, Seq)
-        and bool(node.items)
-        and all(isinstance(item, Seq) and item.open == "[" for item in node.items)
-        and node.open == "["
-    )
-
-
-def _plain(node: Node) -> bool:
-    return not _has_matrix(node)
-
-
-def _matrix(node: Node) -> tuple[tuple[Node, ...], ...] | None:
-    """The entries of a matrix, sums and products of matrices written out; None where it is none."""
-    if isinstance(node, Matrix):
-        return node.rows
-    if isinstance(node, Seq):
-        rows = [item.items if isinstance(item, Seq) else (item,) for item in node.items]
-        return tuple(rows) if len({len(row) for row in rows}) == 1 else None
-    if isinstance(node, Neg):
-        return _scaled_matrix(Int(-1), _matrix(node.arg))
-    if isinstance(node, Div):
-        return _scaled_matrix(Div(Int(1), node.den), _matrix(node.num))
-    if isinstance(node, Add):
-        return _folded([_matrix(arg) for arg in node.args], _matrix_sum)
-    if isinstance(node, Mul):
-        scalars = [arg for arg in node.args if _plain(arg)]
-        product = _folded([_matrix(arg) for arg in node.args if not _plain(arg)], _matrix_product)
-        for scalar in scalars:
-            product = _scaled_matrix(scalar, product)
-        return product
-    return None
-
-
-def _folded(parts: list[Any], step: Any) -> Any:
-    total = parts[0] if parts else None
-    for part in parts[1:]:
-        if total is None or part is None:
-            return None
-        total = step(total, part)
-    return total
-
-
-def _scaled_matrix(factor: Node, rows: Any) -> Any:
-    return None if rows is None else tuple(tuple(Mul((factor, cell)) for cell in row) for row in rows)
-
-
-def _matrix_sum(a: Any, b: Any) -> Any:
-    if len(a) != len(b) or len(a[0]) != len(b[0]):
-        return None
-    return tuple(tuple(Add((x, y)) for x, y in zip(row, other, strict=True)) for row, other in zip(a, b, strict=True))
-
-
-def _matrix_product(a: Any, b: Any) -> Any:
-    if len(a[0]) != len(b) or len(a) * len(b) * len(b[0]) > 1000:
-        return None
-    return tuple(tuple(Add(tuple(Mul((x, b[k][j])) for k, x in enumerate(row))) for j in range(len(b[0]))) for row in a)
 
 
 def _canonical(rel: Rel) -> Rel:

@@ -1,4 +1,6 @@
-"""The cost gate: how large a value would become, asked before any power, factorial, binomial, sum or product is computed."""
+"""The cost gate: how large a value would become, asked before any power, factorial, binomial, sum or product
+is computed.
+"""
 
 from __future__ import annotations
 

@@ -29,7 +29,9 @@ _INDEX_I = re.compile(r"(?:_\s*\{?\s*i\s*=|\bd\s*i\b)")
 
 @dataclass(frozen=True, slots=True)
 class Invalid:
-    """The text cannot be read: why, at which character, and whether it is ill-formed for any reader (or only outside our allow-list)."""
+    """The text cannot be read: why, at which character, and whether it is ill-formed for any reader (or only
+    outside our allow-list).
+    """
 
     reason: str
     position: int
@@ -223,8 +225,7 @@ class Cursor:
                 break
             else:
                 break
-        unit = parse_unit(" ".join(parts)) if self.pos > start else None
-        return unit
+        return parse_unit(" ".join(parts)) if self.pos > start else None
 
     def differential(self) -> Sym | None:
         """``dx`` right here, not consumed."""

@@ -157,9 +157,11 @@ def _mod(value: Rational, modulus: Rational) -> Rational:
     return value - modulus * fmpq((value / modulus).floor())
 
 
-_FUNCTIONS = {
-    "abs": lambda x: abs(x), "factorial": _factorial, "binom": _binomial, "root": _root, "gcd": _gcd, "lcm": _lcm, "mod": _mod,
-    "floor": lambda x: fmpq(x.floor()), "ceil": lambda x: fmpq(x.ceil()), "max": lambda *xs: max(xs), "min": lambda *xs: min(xs),
+_FUNCTIONS: dict[str, Any] = {
+    "abs": lambda x: abs(x), "factorial": _factorial, "binom": _binomial, "root": _root, "gcd": _gcd, "lcm": _lcm,
+    "mod": _mod,
+    "floor": lambda x: fmpq(x.floor()), "ceil": lambda x: fmpq(x.ceil()), "max": lambda *xs: max(xs),
+    "min": lambda *xs: min(xs),
     "sign": lambda x: fmpq((x > 0) - (x < 0)), "conj": lambda x: x, "Re": lambda x: x, "Im": lambda x: _ZERO,
 }  # fmt: skip
 
@@ -170,7 +172,7 @@ def _fn(node: Fn, bound: dict[str, Any]) -> Rational:
         raise NotRational
     values = [_value(arg, bound) for arg in node.args]
     try:
-        return function(*values)  # type: ignore[no-untyped-call]
+        return function(*values)
     except TypeError:
         raise cost.Undefined(f"{node.name} of {len(values)} values") from None
 
@@ -212,6 +214,7 @@ def _base(node: BaseNum, bound: dict[str, Any]) -> Rational:
 
 _HANDLERS: dict[type[Node], Any] = {
     Dec: lambda node, bound: decimal_value(node),
-    Add: _add, Mul: _mul, Div: _div, Pow: _pow, Neg: lambda node, bound: -_value(node.arg, bound), Fn: _fn, Big: _big, Sym: _sym, BaseNum: _base,
+    Add: _add, Mul: _mul, Div: _div, Pow: _pow, Neg: lambda node, bound: -_value(node.arg, bound), Fn: _fn, Big: _big,
+    Sym: _sym, BaseNum: _base,
     Percent: lambda node, bound: _value(node.value, bound) / 100,
 }  # fmt: skip

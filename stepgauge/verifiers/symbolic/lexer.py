@@ -372,7 +372,8 @@ class _Lexer:
 
 
 def tokenize(text: str, comma: str = "thousands") -> list[Token]:
-    """Tokens of an ASCII text; ``comma`` says what a plain comma between digits is: ``thousands``, ``list`` or ``decimal``.
+    """Tokens of an ASCII text; ``comma`` says what a plain comma between digits is: ``thousands``, ``list``
+    or ``decimal``.
 
     Raises ParseError (with ``position``) where the text leaves the allow-list or its budgets.
 

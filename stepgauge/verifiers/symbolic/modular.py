@@ -1,6 +1,8 @@
-"""Random identity tests: an expression's value modulo a secret 61-bit prime, unknown functions by hashing their arguments' values.
+"""Random identity tests: an expression's value modulo a secret 61-bit prime, unknown functions by hashing
+their arguments' values.
 
-Equal values mean equal expressions up to a chance of degree / 2**60, whatever the functions are; different values prove a difference only
+Equal values mean equal expressions up to a chance of degree / 2**60, whatever the functions are; different
+values prove a difference only
 where nothing was hashed (rational functions with ``i``).
 """
 
@@ -100,7 +102,7 @@ class _State:
     def value(self, node: Node) -> int:
         kind = type(node)
         if kind is Int:
-            return node.value % _PRIME  # type: ignore[attr-defined]
+            return int(node.value % _PRIME)  # type: ignore[attr-defined]
         if kind is Sym:
             name = node.name  # type: ignore[attr-defined]
             if name in self.bound:
@@ -110,7 +112,7 @@ class _State:
         handler = _HANDLERS.get(kind)
         if handler is None:
             raise cost.TooLarge(f"a {kind.__name__} in a formula")
-        return handler(self, node) % _PRIME
+        return int(handler(self, node) % _PRIME)
 
     def inverse(self, value: int) -> int:
         if value % _PRIME == 0:
@@ -212,7 +214,8 @@ class _State:
 
 
 _HANDLERS: dict[type[Node], Any] = {
-    Add: _State.add, Mul: _State.mul, Div: _State.div, Pow: _State.pow, Const: _State.const, Fn: _State.fn, Big: _State.big,
+    Add: _State.add, Mul: _State.mul, Div: _State.div, Pow: _State.pow, Const: _State.const, Fn: _State.fn,
+    Big: _State.big,
     Apply: _State.apply, Matrix: _State.matrix, Dec: _State.dec,
     Neg: lambda state, node: -state.value(node.arg),
     Percent: lambda state, node: state.value(node.value) * state.inverse(100),

@@ -1,4 +1,6 @@
-"""Is the left side of an equation only a name for the value on the right: ``x``, ``f(x)``, ``|AB|``, ``NO/BO``, ``(x, y)``?"""
+"""Is the left side of an equation only a name for the value on the right: ``x``, ``f(x)``, ``|AB|``,
+``NO/BO``, ``(x, y)``?
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ def is_name(node: Node, tokens: Sequence[Token]) -> bool:
         return True
     if isinstance(node, (Seq, Ratio)):
         return all(isinstance(item, (Sym, Const)) for item in node.items) or _segments(node)
-    if isinstance(node, Mul) and _called(tokens):
+    if isinstance(node, Mul) and is_call(tokens):
         return True
     if isinstance(node, Add):
         return all(isinstance(item, Apply) for item in node.args)
@@ -24,7 +26,9 @@ def is_name(node: Node, tokens: Sequence[Token]) -> bool:
 
 
 def _segments(node: Node) -> bool:
-    """Names of points and lengths: upper-case letters, their products, ratios, absolute values, squares and angles' functions."""
+    """Names of points and lengths: upper-case letters, their products, ratios, absolute values, squares and
+    angles' functions.
+    """
     if isinstance(node, Sym):
         return node.name[0].isupper()
     if isinstance(node, Mul):
@@ -40,7 +44,7 @@ def _segments(node: Node) -> bool:
     return False
 
 
-def _called(tokens: Sequence[Token]) -> bool:
+def is_call(tokens: Sequence[Token]) -> bool:
     """``W(n)``: one name, then one bracket that closes at the end."""
     if len(tokens) < 4 or tokens[0].kind not in ("id", "const") or tokens[-1].value != ")":
         return False

@@ -1,10 +1,11 @@
-"""The syntax tree of an answer: small frozen nodes, compared by value, safe to hash, pickle and share between threads."""
+"""The syntax tree of an answer: small frozen nodes, compared by value, safe to hash, pickle and share
+between threads.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from functools import cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,9 @@ class Apply(Node):
 
 @dataclass(frozen=True, slots=True)
 class Big(Node):
-    """``sum prod int lim diff`` over ``var``; ``low``/``high`` are None where absent (``low`` is the point of a limit)."""
+    """``sum prod int lim diff`` over ``var``; ``low``/``high`` are None where absent (``low`` is the point
+    of a limit).
+    """
 
     op: str
     var: Sym
@@ -213,9 +216,14 @@ class Dots(Node):
     """An ellipsis."""
 
 
-@cache
+_FIELDS: dict[type[Node], tuple[str, ...]] = {}
+
+
 def _names(kind: type[Node]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
+    found = _FIELDS.get(kind)
+    if found is None:
+        found = _FIELDS[kind] = tuple(field.name for field in fields(kind))
+    return found
 
 
 def children(node: Node) -> Iterator[Node]:

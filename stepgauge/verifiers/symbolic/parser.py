@@ -7,13 +7,13 @@ from bisect import bisect_left
 from stepgauge.verifiers.symbolic.commands import Commands
 from stepgauge.verifiers.symbolic.cursor import Invalid, number, product, quotient
 from stepgauge.verifiers.symbolic.lexer import ParseError, tokenize
-from stepgauge.verifiers.symbolic.names import is_name
+from stepgauge.verifiers.symbolic.names import is_call, is_name
 from stepgauge.verifiers.symbolic.nodes import (
     Add,
+    Apply,
     Builder,
     Congruence,
     Const,
-    Dec,
     Div,
     Fn,
     Int,
@@ -97,6 +97,8 @@ class _Parser(Commands):
         if ops == ["equiv"] and isinstance(last, Fn) and last.name == "mod":
             return Congruence(terms[0], *last.args)
         named = ops[0] in ("=", "~", "equiv", "in") and is_name(terms[0], self.tokens[begin:end])
+        if named and isinstance(terms[0], Mul) and is_call(self.tokens[begin:end]):
+            terms[0] = _as_call(self.text[self.tokens[begin].start : self.tokens[end - 1].end], terms[0])
         return Rel(tuple("=" if op == "equiv" else op for op in ops), tuple(terms), named)
 
     def modulus(self) -> Node | None:
@@ -221,7 +223,7 @@ class _Parser(Commands):
 
     def denominator(self) -> Node:
         factors = [self.unary()]
-        if isinstance(factors[0], (Sym, Const, Pow)) and not isinstance(factors[0], (Int, Dec)):
+        if isinstance(factors[0], (Sym, Const, Pow)):
             while (
                 self.tok.kind in ("id", "const")
                 and not self.tok.spaced
@@ -346,8 +348,10 @@ class _Parser(Commands):
 
 
 _HANDLERS = {
-    "fn": _Parser.function, "sqrt": _Parser.root, "frac": _Parser.fraction, "binom": _Parser.binomial, "big": _Parser.big, "apply": _Parser.apply,
-    "begin": _Parser.environment, "font": _Parser.font, "over": _Parser.overline, "bb": _Parser.blackboard, "empty": _Parser.empty_set,
+    "fn": _Parser.function, "sqrt": _Parser.root, "frac": _Parser.fraction, "binom": _Parser.binomial,
+    "big": _Parser.big, "apply": _Parser.apply,
+    "begin": _Parser.environment, "font": _Parser.font, "over": _Parser.overline, "bb": _Parser.blackboard,
+    "empty": _Parser.empty_set,
     "dots": _Parser.ellipsis, "text": _Parser.words, "cur": _Parser.currency,
 }  # fmt: skip
 
@@ -360,6 +364,13 @@ def _grouped(group: list[Node]) -> Node:
     return Seq("(", ")", tuple(group))
 
 
+def _as_call(text: str, node: Mul) -> Apply:
+    """``P(x)`` on the left of an equation is a function's value, not a product."""
+    head, last = node.args[0], node.args[-1]
+    name = head.name if isinstance(head, (Sym, Const)) else text.partition("(")[0]
+    return Apply(name, last.items if isinstance(last, Seq) else (last,))
+
+
 def _as_set(node: Node) -> Node:
     return node if isinstance(node, _SETLIKE) else SetOf((node,))
 
@@ -369,7 +380,7 @@ def _sum(terms: list[Node]) -> Node:
 
 
 def _factorials(node: Node) -> list[Node]:
-    found = []
+    found: list[Node] = []
     while isinstance(node, Fn) and node.name == "factorial":
         found.append(node)
         node = node.args[0]

@@ -13,7 +13,9 @@ _POINTS = 4
 
 
 def constant_factor(left: Node, right: Node, *, positive: bool) -> Outcome:
-    """Whether ``left`` is a constant times ``right``: the quotient of their numerators is one number at several random points."""
+    """Whether ``left`` is a constant times ``right``: the quotient of their numerators is one number at
+    several random points.
+    """
     left, right = numerator(left), numerator(right)
     if symbols(left) != symbols(right):
         return different("relations", "other variables")

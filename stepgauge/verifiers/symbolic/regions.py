@@ -1,8 +1,11 @@
-"""Subsets of the real line: intervals, points, unions and the solutions of inequalities in one variable, with exact ends."""
+"""Subsets of the real line: intervals, points, unions and the solutions of inequalities in one variable,
+with exact ends.
+"""
 
 from __future__ import annotations
 
 from functools import cmp_to_key
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from flint import arb, fmpq, fmpq_poly
@@ -84,7 +87,7 @@ def order(a: End, b: End) -> int:
     if a.infinite or b.infinite:
         return (a.infinite > b.infinite) - (a.infinite < b.infinite)
     if a.exact is not None and b.exact is not None:
-        return (a.exact > b.exact) - (a.exact < b.exact)
+        return int(a.exact > b.exact) - int(a.exact < b.exact)
     if a.ball < b.ball:
         return -1
     return 1 if a.ball > b.ball else 0
@@ -94,6 +97,10 @@ def point(end: End) -> Span:
     return Span(end, True, end, True)
 
 
+def _by_low(a: Span, b: Span) -> int:
+    return order(a.low, b.low) or int(b.low_in) - int(a.low_in)
+
+
 def normal(spans: list[Span]) -> Region:
     """Sorted, disjoint and joined where they touch; empty ones dropped."""
     kept = [
@@ -101,7 +108,7 @@ def normal(spans: list[Span]) -> Region:
         for span in spans
         if order(span.low, span.high) < 0 or (order(span.low, span.high) == 0 and span.low_in and span.high_in)
     ]
-    kept.sort(key=cmp_to_key(lambda a, b: order(a.low, b.low) or (b.low_in - a.low_in)))
+    kept.sort(key=cmp_to_key(_by_low))
     out: list[Span] = []
     for span in kept:
         if out:
@@ -300,8 +307,9 @@ def _unscaled(end: End, slope: Any, offset: Any) -> End:
 
 def _linear(node: Node) -> tuple[Node, Any, Any] | None:
     """Variable, slope and offset of a formula linear in one variable with rational coefficients."""
-    names = {part for part in walk(node) if isinstance(part, (Sym, Apply))}
-    outer = [name for name in names if isinstance(name, Apply)] or list(names)
+    names: set[Node] = {part for part in walk(node) if isinstance(part, (Sym, Apply))}
+    outer: list[Node] = [name for name in names if isinstance(name, Apply)]
+    outer = outer or list(names)
     if len(outer) != 1:
         raise NoRegion("not one variable")
     variable = outer[0]
@@ -361,7 +369,7 @@ def _polynomial(node: Node, region: Region) -> Solution:
     unique = [root for index, root in enumerate(roots) if index == 0 or order(roots[index - 1], root) != 0]
     spans: list[Span] = []
     marks = [_MINUS, *unique, _PLUS]
-    for low, high in zip(marks, marks[1:], strict=False):
+    for low, high in pairwise(marks):
         if _inside(top, below, _between(low, high), region):
             spans.append(Span(low, False, high, False))
     for root in unique:

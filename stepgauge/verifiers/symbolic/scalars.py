@@ -1,4 +1,6 @@
-"""Equality of two formulas without structure: exact rationals, then random identities, then balls, then sympy in a worker."""
+"""Equality of two formulas without structure: exact rationals, then random identities, then balls, then
+sympy in a worker.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def literal(node: Node) -> tuple[Any, Any, int] | None:
 
 
 def close(a: Node, b: Node, policy: Policy) -> bool:
-    """Whether one side is a decimal that rounds the exact other side, or the finer of two decimals rounds to the coarser."""
+    """Whether one side is a decimal that rounds the exact other side, or the finer of two decimals rounds to
+    the coarser.
+    """
     if not policy.decimals:
         return False
     left, right = literal(a), literal(b)

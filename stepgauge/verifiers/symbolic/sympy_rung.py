@@ -1,4 +1,6 @@
-"""Formulas as sympy objects, built node by node (no text ever reaches a sympy parser), and their comparison. Runs in the worker only."""
+"""Formulas as sympy objects, built node by node (no text ever reaches a sympy parser), and their comparison.
+Runs in the worker only.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,16 @@ from stepgauge.verifiers.symbolic.nodes import (
 
 _CONSTANTS = {"pi": sympy.pi, "e": sympy.E, "i": sympy.I, "oo": sympy.oo}
 _FUNCTIONS = {
-    "sin": sympy.sin, "cos": sympy.cos, "tan": sympy.tan, "cot": sympy.cot, "sec": sympy.sec, "csc": sympy.csc, "arcsin": sympy.asin,
-    "arccos": sympy.acos, "arctan": sympy.atan, "arccot": sympy.acot, "arcsec": sympy.asec, "arccsc": sympy.acsc, "sinh": sympy.sinh,
-    "cosh": sympy.cosh, "tanh": sympy.tanh, "coth": sympy.coth, "arcsinh": sympy.asinh, "arccosh": sympy.acosh, "arctanh": sympy.atanh,
-    "ln": sympy.log, "log": sympy.log, "abs": sympy.Abs, "conj": sympy.conjugate, "Re": sympy.re, "Im": sympy.im, "arg": sympy.arg,
-    "floor": sympy.floor, "ceil": sympy.ceiling, "factorial": sympy.factorial, "gamma_fn": sympy.gamma, "binom": sympy.binomial,
+    "sin": sympy.sin, "cos": sympy.cos, "tan": sympy.tan, "cot": sympy.cot, "sec": sympy.sec, "csc": sympy.csc,
+    "arcsin": sympy.asin,
+    "arccos": sympy.acos, "arctan": sympy.atan, "arccot": sympy.acot, "arcsec": sympy.asec, "arccsc": sympy.acsc,
+    "sinh": sympy.sinh,
+    "cosh": sympy.cosh, "tanh": sympy.tanh, "coth": sympy.coth, "arcsinh": sympy.asinh, "arccosh": sympy.acosh,
+    "arctanh": sympy.atanh,
+    "ln": sympy.log, "log": sympy.log, "abs": sympy.Abs, "conj": sympy.conjugate, "Re": sympy.re, "Im": sympy.im,
+    "arg": sympy.arg,
+    "floor": sympy.floor, "ceil": sympy.ceiling, "factorial": sympy.factorial, "gamma_fn": sympy.gamma,
+    "binom": sympy.binomial,
     "sign": sympy.sign, "max": sympy.Max, "min": sympy.Min, "mod": sympy.Mod, "gcd": sympy.gcd, "lcm": sympy.lcm,
     "root": lambda value, index: value ** (1 / index),
 }  # fmt: skip

@@ -1,4 +1,6 @@
-"""Mathematical unicode to ASCII and LaTeX, one character at a time: digits of any script, operators, Greek, super- and subscripts."""
+"""Mathematical unicode to ASCII and LaTeX, one character at a time: digits of any script, operators, Greek,
+super- and subscripts.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +11,30 @@ _SUPER = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱˣʸᵏᵐᵃ
 _SUB = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ", "0123456789+-=()aehijklmnoprstuvx", strict=True))
 _SUPER_RUN = re.compile("[" + "".join(map(re.escape, _SUPER)) + "]+")
 _SUB_RUN = re.compile("[" + "".join(map(re.escape, _SUB)) + "]+")
-_GREEK = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon phi chi psi omega"
+_GREEK = (
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau "
+    "upsilon phi chi psi omega"
+)
 _SIGNS = {
-    "−–—‐‑‒﹣⁃": "-", "×✕✖⨯": "\\times ", "·⋅•∙・": "\\cdot ", "÷": "\\div ", "√": "\\sqrt ", "∛": "\\sqrt[3]", "∜": "\\sqrt[4]",
-    "∞": "\\infty ", "≤⩽≦": "\\le ", "≥⩾≧": "\\ge ", "≠": "\\ne ", "≈≃≅": "\\approx ", "≡": "\\equiv ", "∪": "\\cup ", "∩": "\\cap ",
-    "∈": "\\in ", "∉": "\\notin ", "∖": "\\setminus ", "∅⌀": "\\emptyset ", "°º˚": "^\\circ ", "′": "'", "″": "''", "∑": "\\sum ",
-    "∏": "\\prod ", "∫": "\\int ", "⌊": "\\lfloor ", "⌋": "\\rfloor ", "⌈": "\\lceil ", "⌉": "\\rceil ", "→⟶": "\\to ", "⇒⟹": "\\implies ",
-    "±": "\\pm ", "∓": "\\mp ", "⁄∕": "/", "∣｜": "|", "‖": "\\|", "⟨〈": "\\langle ", "⟩〉": "\\rangle ", "ℝ": "\\mathbb{R}",
-    "ℕ": "\\mathbb{N}", "ℤ": "\\mathbb{Z}", "ℚ": "\\mathbb{Q}", "ℂ": "\\mathbb{C}", "…⋯": "\\ldots ", "∠": "\\angle ", "△": "\\triangle ",
-    "ħ": "\\hbar ", "ℓ": "\\ell ", "∂": "\\partial ", "∇": "\\nabla ", "“”„": '"', "‘’": "'", "。．": ".", "、،，﹐": ",", "；": ";",
-    "：": ":", "٫": ".", "٬": ",", "٪": "%", "∧": "\\land ", "∨": "\\lor ", "∀": "\\forall ", "∝": "\\propto ", "‰": "\\permil ",
-    "ϕ": "\\phi ", "ϵ": "\\epsilon ", "ϑ": "\\theta ", "∗": "*", "∶": ":", "€": "\\euro ", "£": "\\pound ", "¥￥": "\\yen ",
+    "−–—‐‑‒﹣⁃": "-", "×✕✖⨯": "\\times ", "·⋅•∙・": "\\cdot ", "÷": "\\div ", "√": "\\sqrt ", "∛": "\\sqrt[3]",
+    "∜": "\\sqrt[4]",
+    "∞": "\\infty ", "≤⩽≦": "\\le ", "≥⩾≧": "\\ge ", "≠": "\\ne ", "≈≃≅": "\\approx ", "≡": "\\equiv ", "∪": "\\cup ",
+    "∩": "\\cap ",
+    "∈": "\\in ", "∉": "\\notin ", "∖": "\\setminus ", "∅⌀": "\\emptyset ", "°º˚": "^\\circ ", "′": "'", "″": "''",
+    "∑": "\\sum ",
+    "∏": "\\prod ", "∫": "\\int ", "⌊": "\\lfloor ", "⌋": "\\rfloor ", "⌈": "\\lceil ", "⌉": "\\rceil ",
+    "→⟶": "\\to ", "⇒⟹": "\\implies ",
+    "±": "\\pm ", "∓": "\\mp ", "⁄∕": "/", "∣｜": "|", "‖": "\\|", "⟨〈": "\\langle ", "⟩〉": "\\rangle ",
+    "ℝ": "\\mathbb{R}",
+    "ℕ": "\\mathbb{N}", "ℤ": "\\mathbb{Z}", "ℚ": "\\mathbb{Q}", "ℂ": "\\mathbb{C}", "…⋯": "\\ldots ", "∠": "\\angle ",
+    "△": "\\triangle ",
+    "ħ": "\\hbar ", "ℓ": "\\ell ", "∂": "\\partial ", "∇": "\\nabla ", "“”„": '"', "‘’": "'", "。．": ".", "、،，﹐": ",",
+    "；": ";",
+    "：": ":",
+    "٫": ".", "٬": ",", "٪": "%", "∧": "\\land ", "∨": "\\lor ", "∀": "\\forall ", "∝": "\\propto ",
+    "‰": "\\permil ",
+    "ϕ": "\\phi ", "ϵ": "\\epsilon ", "ϑ": "\\theta ", "∗": "*", "∶": ":", "€": "\\euro ", "£": "\\pound ",
+    "¥￥": "\\yen ",
 }  # fmt: skip
 _ZERO_WIDTH = "\u200b\u200c\u200d\u2060\ufeff\u00ad\u200e\u200f"
 _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")

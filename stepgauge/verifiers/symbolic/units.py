@@ -53,16 +53,24 @@ _PLAIN: dict[str, tuple[Fraction, Unit]] = {
     "£": (Fraction(1), (("GBP", 1),)),
     "¥": (Fraction(1), (("CNY", 1),)),
     "deg": (Fraction(1), (("deg", 1),)),
+    "degC": (Fraction(1), (("degC", 1),)),
+    "degF": (Fraction(1), (("degF", 1),)),
     "dozen": (Fraction(12), ()),
 }
 _ALIASES = {
-    "metre meter": "m", "kilometre kilometer": "km", "centimetre centimeter": "cm", "millimetre millimeter": "mm", "gram gramme": "g",
-    "kilogram kilo kgs": "kg", "milligram": "mg", "second sec": "s", "minute mins": "min", "hour hr hrs": "h", "days d": "day",
-    "weeks wk": "week", "inches in": "inch", "foot feet": "ft", "yard": "yd", "miles mi": "mile", "pound lbs": "lb", "ounce": "oz",
-    "tonne ton tons": "t", "hectare": "ha", "litre liter l": "L", "millilitre milliliter ml": "mL", "newton": "N", "joule": "J", "watt": "W",
-    "volt": "V", "ampere amp": "A", "kelvin": "K", "pascal": "Pa", "hertz": "Hz", "coulomb": "C", "farad": "F", "tesla": "T", "ohm omega": "Ω",
-    "mole": "mol", "dollar usd": "$", "cents ¢": "cent", "euro eur": "€", "yuan rmb yen": "¥", "degree degrees": "deg",
-    "kmh kph": "km/h", "mph": "mile/h", "kilowatt": "kW", "calorie": "cal", "celsius": "degC", "fahrenheit": "degF", "electronvolt": "eV",
+    "metre meter": "m", "kilometre kilometer": "km", "centimetre centimeter": "cm", "millimetre millimeter": "mm",
+    "gram gramme": "g",
+    "kilogram kilo kgs": "kg", "milligram": "mg", "second sec": "s", "minute mins": "min", "hour hr hrs": "h",
+    "days d": "day",
+    "weeks wk": "week", "inches in": "inch", "foot feet": "ft", "yard": "yd", "miles mi": "mile", "pound lbs": "lb",
+    "ounce": "oz",
+    "tonne ton tons": "t", "hectare": "ha", "litre liter l": "L", "millilitre milliliter ml": "mL", "newton": "N",
+    "joule": "J", "watt": "W",
+    "volt": "V", "ampere amp": "A", "kelvin": "K", "pascal": "Pa", "hertz": "Hz", "coulomb": "C", "farad": "F",
+    "tesla": "T", "ohm omega": "Ω",
+    "mole": "mol", "dollar usd": "$", "cents ¢": "cent", "euro eur": "€", "gbp": "£", "yuan rmb yen": "¥", "degree degrees": "deg",
+    "kmh kph": "km/h", "mph": "mile/h", "kilowatt": "kW", "calorie": "cal", "celsius": "degC", "fahrenheit": "degF",
+    "electronvolt": "eV",
 }  # fmt: skip
 _WORDS = {alias: name for aliases, name in _ALIASES.items() for alias in aliases.split()}
 _NEUTRAL = {"unit", "units", "of", "the", "in", "a", "total", "about", "approximately", "rounded"}

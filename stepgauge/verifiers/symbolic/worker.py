@@ -1,4 +1,6 @@
-"""The last rung: sympy in a killable worker process with wall, CPU and memory limits; works from any thread, async or child process."""
+"""The last rung: sympy in a killable worker process with wall, CPU and memory limits; works from any thread,
+async or child process.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +23,19 @@ _LOCK = threading.Lock()
 _pool: tuple[int, Any] | None = None  # process id, pool
 
 
-class _Popen(popen_forkserver.Popen):  # type: ignore[misc]
-    """A fork-server child that never imports the user's ``__main__``: it needs none of it, and a script without a guard would run twice."""
+class _Popen(popen_forkserver.Popen):
+    """A fork-server child that never imports the user's ``__main__``: it needs none of it, and a script
+    without a guard would run twice.
+    """
 
     def _launch(self, process_obj: Any) -> None:
         main = sys.modules["__main__"]
-        hidden = {name: main.__dict__.pop(name) for name in ("__spec__", "__file__") if name in main.__dict__}
+        hidden: dict[str, Any] = {
+            name: main.__dict__.pop(name) for name in ("__spec__", "__file__") if name in main.__dict__
+        }
         main.__spec__ = None
         try:
-            super()._launch(process_obj)
+            super()._launch(process_obj)  # type: ignore[misc]
         finally:
             main.__dict__.update(hidden)
 

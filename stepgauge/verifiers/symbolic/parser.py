@@ -18,6 +18,7 @@ from stepgauge.verifiers.symbolic.nodes import (
     Fn,
     Int,
     ListOf,
+    Mul,
     Neg,
     Node,
     Percent,

@@ -34,7 +34,7 @@ _STRONG = re.compile(
 )
 _NEGATED = re.compile(r"^\s*(?:not|n't|pas|nicht|no)\b", re.IGNORECASE)
 _SENTENCE_END = re.compile(
-    r"(?<!\d)[.。!?](?:\s|$)|(?<=\d)[.。](?=\s+[A-Z]|\s*$)|\n\s*\n|。|(?i:\bi hope it is correct)"
+    r"(?<!\d)[.。!?](?:\s|$)|(?<=\d)[.。](?=\s+[A-Z(]|\s*$)|\n\s*\n|。|(?i:\bi hope it is correct)"
 )
 _MATH = re.compile(r"\$\$(.+?)\$\$|\\\[(.+?)\\\]|\\\((.+?)\\\)|(?<!\\)\$([^$]+?)(?<!\\)\$", re.DOTALL)
 _NUMBER = re.compile(

@@ -61,6 +61,20 @@ _PLAIN = re.compile(
 )
 _SIGNS = re.compile(r"\\pm|\\mp|[±∓]")
 _ESCAPED = re.compile(r"\\\\(?=[A-Za-z]{2})")
+_SPOKEN = [
+    (re.compile(rf"\s*(?:\bis\s+)?\b(?:{words})\b\s*", re.IGNORECASE), f" {sign} ")
+    for words, sign in (
+        ("(?:greater|more|larger|bigger) than or equal to|at least|no less than", ">="),
+        ("(?:less|fewer|smaller) than or equal to|at most|no more than", "<="),
+        ("(?:greater|more|larger|bigger) than", ">"),
+        ("(?:less|fewer|smaller) than", "<"),
+    )
+]
+_QUALIFIED = re.compile(
+    r"\b(?:at (?:least|most)|(?:more|less|fewer|greater|larger|smaller) than|not|never|over|under|above|below|almost|nearly|except)\s*$"
+    r"|[<>]=?\s*$",
+    re.IGNORECASE,
+)
 _CODE = re.compile(r"__|\w\([\"']|\bimport\b|\blambda\b|[`{}\[\]]\s*[\"']|</?\w+>")
 _VOWEL = re.compile(r"[aeiouy]", re.IGNORECASE)
 
@@ -185,6 +199,8 @@ def read(text: str, comma: str = "thousands") -> Reading:
         letter = _option(core)
         if letter is not None:
             return Reading(Sym(letter), letter)
+    if "than" in core or "at least" in core or "at most" in core:
+        core = _spoken(core)
     plain = _FONT.sub(r"\1", core) if "{" in core and ("\\text" in core or "\\m" in core or "\\emph" in core) else core
     if "\\" not in plain and _PROSE.search(plain) and _is_words(plain.strip()):
         return Reading(Text(plain), core)
@@ -196,6 +212,13 @@ def read(text: str, comma: str = "thousands") -> Reading:
     if _SIGNS.search(core):
         node = expand_signs(node)
     return Reading(gather(node), core)
+
+
+def _spoken(text: str) -> str:
+    """Relations said in words: ``x is at least 2``."""
+    for pattern, sign in _SPOKEN:
+        text = pattern.sub(sign, text)
+    return text
 
 
 def _core(text: str) -> str:
@@ -229,6 +252,8 @@ def _from_prose(text: str, core: str, comma: str) -> Node | None:
     found = extract_answer(text)
     if found is None or found.text.strip() == core.strip():
         return Text(core) if _is_words(_FONT.sub(r"\1", core)) else None
+    if _QUALIFIED.search(text[max(0, found.span[0] - 24) : found.span[0]]):
+        return None
     inner = _CLOSING.sub("", _unwrap(found.text))
     node = parse(inner, comma=comma)
     if isinstance(node, Invalid) and "\\" not in inner and (again := extract_answer(inner)) is not None:

@@ -49,6 +49,11 @@ _MATRICES = frozenset(
 )
 
 
+_TABLES = frozenset(
+    ("matrix", "pmatrix", "bmatrix", "Bmatrix", "vmatrix", "Vmatrix", "smallmatrix", "array", "cases", "rcases")
+)
+
+
 class Commands(Primaries):
     """Operands that begin with a command or a function name."""
 
@@ -214,6 +219,8 @@ class Commands(Primaries):
                 if self.tok.kind == "end":
                     raise self.fail("unclosed column specification")
                 self.advance()
+        if name not in _TABLES:
+            self.drop_alignment(name)
         rows: list[tuple[Node, ...]] = []
         while not (self.tok.kind == "end" and self.tok.value == name):
             if self.tok is END:
@@ -234,6 +241,14 @@ class Commands(Primaries):
                 raise self.fail("ragged matrix")
             return Matrix(tuple(rows))
         return System(tuple(row[0] for row in rows)) if all(len(row) == 1 for row in rows) else Matrix(tuple(rows))
+
+    def drop_alignment(self, name: str) -> None:
+        """Take the alignment marks out of ``aligned`` and its like."""
+        end = next((i for i in range(self.pos, self.size) if self.tokens[i][:2] == ("end", name)), self.size)
+        kept = [token for token in self.tokens[self.pos : end] if token.value != "&"]
+        self.tokens[self.pos : end] = kept
+        self.size = len(self.tokens)
+        self.move(self.pos)
 
     def cell(self) -> Node:
         node = self.statement()

@@ -4,6 +4,7 @@ the scalar ladder.
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -49,7 +50,9 @@ from stepgauge.verifiers.symbolic.units import si
 _MAX_ITEMS = 64
 _COLLECTIONS = (ListOf, SetOf, Seq)
 _SCALAR_OPS = frozenset(("=", "<", ">", "<=", ">=", "!=", "~"))
-_MIRROR = {">": "<", ">=": "<="}
+_ARTICLE = re.compile(r"(?:a|an|the)\s+(?=\w)", re.IGNORECASE)
+_SPELLED = {"Omega": "Ω"}
+_MIRROR = {">": "<", ">=": "<=", "supset": "subset", "supseteq": "subseteq"}
 _NUMERALS = frozenset((Int, Dec, Div, Neg))
 _FORMULAS = frozenset((Int, Dec, Add, Mul, Div, Pow, Neg, Fn, Sym, Const))
 _DEGREE = (("deg", 1),)
@@ -210,7 +213,11 @@ class _Comparison:
 
     def spelled_unit(self, quantity: Quantity, other: Node) -> Outcome | None:
         """``5 N`` typed as a product of 5 and N."""
-        if isinstance(other, Mul) and isinstance(other.args[-1], Sym) and quantity.unit == ((other.args[-1].name, 1),):
+        if (
+            isinstance(other, Mul)
+            and isinstance(other.args[-1], Sym)
+            and quantity.unit == ((_SPELLED.get(other.args[-1].name, other.args[-1].name), 1),)
+        ):
             rest = other.args[:-1]
             return self.compare(quantity.value, rest[0] if len(rest) == 1 else Mul(rest))
         return None
@@ -457,6 +464,9 @@ def _as_list(pairs: tuple[tuple[Node, Node], ...]) -> Node:
 
 def _words(text: str, policy: Policy) -> str:
     words = " ".join("".join(char if char.isalnum() else " " for char in text).split())
+    if leading := _ARTICLE.match(words):
+        words = words[leading.end() :]
+    words = " ".join(word.removesuffix("s") if len(word) > 3 else word for word in words.split())
     return words.casefold() if policy.fold_case else words
 
 
@@ -474,7 +484,7 @@ def _scale(value: Node, factor: Fraction) -> Node:
 
 
 def _is_region(node: Node) -> bool:
-    if isinstance(node, (SetOp, Builder)) or (isinstance(node, Sym) and node.name == "\\R"):
+    if isinstance(node, (SetOp, Builder)) or (isinstance(node, Sym) and node.name.startswith("\\R")):
         return True
     if isinstance(node, Rel):
         return any(op in ("<", ">", "<=", ">=", "!=", "in", "notin") for op in node.ops)
@@ -508,7 +518,7 @@ def _keys(items: tuple[Node, ...]) -> set[Any] | None:
 
 def _canonical(rel: Rel) -> Rel:
     """Relations point one way: all ``>`` chains are read from right to left."""
-    if all(op in (">", ">=") for op in rel.ops):
+    if all(op in _MIRROR for op in rel.ops):
         return Rel(tuple(_MIRROR[op] for op in reversed(rel.ops)), tuple(reversed(rel.terms)))
     return Rel(tuple("=" if op == "~" else op for op in rel.ops), rel.terms)
 

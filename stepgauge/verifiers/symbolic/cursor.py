@@ -23,7 +23,7 @@ _MALFORMED = (
 )
 END = Token("end", "", -1, -1, False)
 _SUBSCRIPT = re.compile(r"\\(?:text|mathrm|mathbf|mathit|rm|textrm|mathsf|,|;|!|operatorname)|[{}\s]|\\(?=[A-Za-z])")
-_WORD = re.compile(r"[~\s]*([A-Za-z][A-Za-z/ ~^.\d{}-]*)[~\s]*")
+_WORD = re.compile(r"[~\s]*([A-Za-z][A-Za-z/ ~^.*\d{}-]*)[~\s]*")
 _INDEX_I = re.compile(r"(?:_\s*\{?\s*i\s*=|\bd\s*i\b)")
 
 
@@ -168,7 +168,7 @@ class Cursor:
                 break
             index += 1
         raw = self.text[self.tok.end : self.tokens[index].start] if index < len(self.tokens) else ""
-        match = _WORD.fullmatch(raw)
+        match = _WORD.fullmatch(raw.replace("\\,", " ").replace("\\cdot", "*"))
         if match is None:
             self.move(start)
             return None

@@ -45,6 +45,7 @@ _SPACED = re.compile(r"[1-9]\d{0,2}(?: \d{3})+(?!\d)(?!\s*[/_])(?:[.,]\d+)?|[1-9
 _EURO = re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+,\d+(?!\d)|[1-9]\d{0,2}(?:\.\d{3}){2,}(?![\d.])")
 _COMMA = re.compile(r"(?<!,)\d+,\d+(?![\d,])")
 _NOT_DIGIT = re.compile(r"[^\d.]")
+_ROW_GAP = re.compile(r"\s*\[\s*-?[\d.]+\s*(?:pt|em|ex|mm|cm|in)\s*\]")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _JOIN = re.compile(r"[\s,;]*(?:for [^,]{1,20}?)?[\s,;]*\b(and|or)\b[\s,;]*(?:also|else)?\s*$", re.IGNORECASE)
 _UNIT_TAIL = re.compile(r"[A-Za-z]{1,4}(?:\^?-?\d)?(?:[/*][A-Za-z]{1,4}(?:\^?-?\d)?)+\s*$")
@@ -316,7 +317,8 @@ class _Lexer:
                 self.depth.pop()
             self._push("open" if char == "{" else "close", "\\" + char, start, end)
         elif char == "\\":
-            self._push("op", "\\\\", start, end)
+            gap = _ROW_GAP.match(self.text, end)
+            self._push("op", "\\\\", start, gap.end() if gap else end)
         elif char == "%":
             self._push("op", "%", start, end)
         elif char == "$":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 
 from stepgauge.verifiers.symbolic.commands import Commands
@@ -272,10 +273,15 @@ class _Parser(Commands):
         """A superscript that is no exponent: degree, prime, star."""
         braced = self.tok.value == "{" and self.at(2).value == "}"
         token = self.at(1) if braced else self.tok
-        if token.kind == "op" and token.value in ("°", "'", "*"):
+        signs = ("°", "'", "*", "+", "-") if self.after_set() else ("°", "'", "*")
+        if token.kind == "op" and token.value in signs:
             self.move(self.pos + (3 if braced else 1))
             return token.value
         return ""
+
+    def after_set(self) -> bool:
+        """Whether the caret here follows a set of numbers: ``\\mathbb{R}^+``."""
+        return self.pos > 1 and self.tokens[self.pos - 2].kind == "bb"
 
     def exponent(self) -> Node:
         sign = self.sign()
@@ -388,6 +394,9 @@ def _factorials(node: Node) -> list[Node]:
     return found
 
 
+_REPEATING = re.compile(r"(?<=\.)(\d*)\\dot\s*\{?(\d)\}?(?:(\d*)\\dot\s*\{?(\d)\}?)?")
+
+
 def parse(text: str, *, comma: str = "thousands") -> Node | Invalid:
     """Read one answer; Invalid (never an exception) where any part of it cannot be read.
 
@@ -399,6 +408,8 @@ def parse(text: str, *, comma: str = "thousands") -> Node | Invalid:
     plain = to_ascii(text)
     if plain is None:
         return Invalid("bidirectional override", 0)
+    if "\\dot" in plain:
+        plain = _REPEATING.sub(r"\1\\overline{\2\3\4}", plain)
     try:
         tokens = tokenize(plain, comma)
         if not tokens:

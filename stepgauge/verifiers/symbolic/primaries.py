@@ -5,8 +5,34 @@ from __future__ import annotations
 from stepgauge.verifiers.symbolic.cursor import Cursor
 from stepgauge.verifiers.symbolic.cursor import number as numeral_node
 from stepgauge.verifiers.symbolic.lexer import Token
-from stepgauge.verifiers.symbolic.nodes import Add, Apply, BaseNum, Builder, Div, Fn, Int, Node, Seq, SetOf, Sym, System
+from stepgauge.verifiers.symbolic.nodes import (
+    Add,
+    Apply,
+    BaseNum,
+    Builder,
+    Div,
+    Fn,
+    Int,
+    Node,
+    Seq,
+    SetOf,
+    Sym,
+    System,
+    Text,
+)
 
+_BASES = {
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+    "sixteen": 16,
+}
 _CLOSERS = {
     "(": (")", "]"),
     "[": ("]", ")"),
@@ -26,6 +52,8 @@ class Primaries(Cursor):
         if self.tok.value == "_":
             self.advance()
             inner = self.argument(single=True)
+            if isinstance(inner, Text):
+                inner = Int(_BASES.get(inner.value.strip().lower(), 0))
             if not isinstance(inner, Int) or not 2 <= inner.value <= 36 or not token.value.isdigit():
                 raise self.fail("not a number base")
             return BaseNum(token.value, inner.value)

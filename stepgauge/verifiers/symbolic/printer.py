@@ -42,7 +42,8 @@ _ATOMS = (Sym, Int, Const, Dec)
 _LOOSE = (Add, Neg, PlusMinus)
 _RELATIONS = {
     "=": "=", "!=": "\\ne ", "<": "<", ">": ">", "<=": "\\le ", ">=": "\\ge ", "~": "\\approx ", "in": "\\in ",
-    "notin": "\\notin ", "|": "\\mid ",
+    "notin": "\\notin ", "|": "\\mid ", "subset": "\\subset ", "subseteq": "\\subseteq ", "supset": "\\supset ",
+    "supseteq": "\\supseteq ",
 }  # fmt: skip
 _SPELLED = {"€": "euro", "£": "gbp", "¥": "yuan", "Ω": "ohm"}
 _CONSTANTS = {"pi": "\\pi", "e": "e", "i": "i", "oo": "\\infty"}

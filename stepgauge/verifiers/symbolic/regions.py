@@ -60,6 +60,14 @@ class Span(NamedTuple):
 Region = tuple[Span, ...]
 _MINUS, _PLUS = End(-1, None, None), End(1, None, None)
 REALS: Region = (Span(_MINUS, False, _PLUS, False),)
+_ZERO = End(0, fmpq(0), arb(0))
+_NAMED: dict[str, Region] = {
+    "\\R": REALS,
+    "\\R+": (Span(_ZERO, False, _PLUS, False),),
+    "\\R_+": (Span(_ZERO, False, _PLUS, False),),
+    "\\R-": (Span(_MINUS, False, _ZERO, False),),
+}
+_INTEGERS = {"\\Z": None, "\\N": 1}  # the least member
 _FLIP = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!=", "~": "~"}
 
 
@@ -176,17 +184,15 @@ def _solution(node: Node) -> Solution:
         return Solution(None, _interval(node))
     if isinstance(node, SetOf):
         return Solution(None, normal([point(end_of(item)) for item in node.items]))
-    if isinstance(node, Sym) and node.name == "\\R":
-        return Solution(None, REALS)
+    if isinstance(node, Sym) and node.name in _NAMED:
+        return Solution(None, _NAMED[node.name])
     if isinstance(node, SetOp):
         left, right = solution(node.left), solution(node.right)
         return Solution(_one_variable(left, right), _combine(node.op, left.region, right.region))
     if isinstance(node, Builder):
         variable = node.var.terms[0] if isinstance(node.var, Rel) else node.var
         inner = solution(node.cond)
-        region = (
-            inner.region if not isinstance(node.var, Rel) else intersection(inner.region, solution(node.var).region)
-        )
+        region = _members(node.var, inner.region) if isinstance(node.var, Rel) else inner.region
         if inner.variable is not None and inner.variable != variable:
             raise NoRegion("a condition on another variable")
         return Solution(None, region)
@@ -206,6 +212,24 @@ def _solution(node: Node) -> Solution:
     if isinstance(node, Rel):
         return _relation(node)
     raise NoRegion(type(node).__name__)
+
+
+def _members(membership: Rel, region: Region) -> Region:
+    """The part of a region that a membership allows; whole numbers are listed."""
+    within = membership.terms[1]
+    if not isinstance(within, Sym) or within.name not in _INTEGERS:
+        return intersection(region, _solution(membership).region)
+    points: list[Span] = []
+    for span in region:
+        if span.low.infinite or span.high.infinite or span.low.exact is None or span.high.exact is None:
+            raise NoRegion("unbounded whole numbers")
+        low, high = int(span.low.exact.ceil()), int(span.high.exact.floor())
+        if high - low > _MAX_PARTS:
+            raise NoRegion("too many whole numbers")
+        values = (End(0, fmpq(value), arb(value)) for value in range(low, high + 1))
+        points.extend(point(end) for end in values if _contains((span,), end.exact))
+    least = _INTEGERS[within.name]
+    return normal([item for item in points if least is None or item.low.exact >= least])
 
 
 def _one_variable(a: Solution, b: Solution) -> Node | None:

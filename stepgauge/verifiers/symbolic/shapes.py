@@ -10,6 +10,7 @@ from stepgauge.verifiers.symbolic.nodes import (
     Add,
     Builder,
     ListOf,
+    Mul,
     Neg,
     Node,
     PlusMinus,
@@ -63,6 +64,8 @@ def gather(node: Node) -> Node:
     """``x = 1, x = 2`` and ``x = 1, 2`` and ``x_1 = 1, x_2 = 2`` as one name with a list of values."""
     if isinstance(node, Rel):
         return settle(node)
+    if isinstance(node, Mul) and len(node.args) == 2 and _is_point(*node.args):
+        return Rel(("=",), node.args, True)
     if not isinstance(node, ListOf):
         return node
     items = [gather(item) if isinstance(item, (Rel, ListOf)) else item for item in node.items]
@@ -81,6 +84,16 @@ def gather(node: Node) -> Node:
         if rows is not None:
             return ListOf(rows, node.joiner)
     return ListOf(tuple(items), node.joiner)
+
+
+def _is_point(name: Node, place: Node) -> bool:
+    """``M(2, -1)``: a point's name before its coordinates."""
+    return (
+        isinstance(place, Seq)
+        and isinstance(name, Sym)
+        and name.name[0].isupper()
+        and len(name.name.partition("_")[0]) == 1
+    )
 
 
 def _rows(rels: list[Rel]) -> tuple[Node, ...] | None:

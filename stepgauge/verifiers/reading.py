@@ -71,7 +71,8 @@ _SPOKEN = [
     )
 ]
 _QUALIFIED = re.compile(
-    r"\b(?:at (?:least|most)|(?:more|less|fewer|greater|larger|smaller) than|not|never|over|under|above|below|almost|nearly|except)\s*$"
+    r"\b(?:at (?:least|most)|(?:more|less|fewer|greater|larger|smaller) than|not|never|over|under|above|below|almost"
+    r"|nearly|except)\s*$"
     r"|[<>]=?\s*$",
     re.IGNORECASE,
 )

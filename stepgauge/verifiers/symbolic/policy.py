@@ -13,7 +13,8 @@ class Policy:
     ``decimals``: a decimal stands for an exact value within half a unit of its last digit, from
     ``min_digits`` significant digits on.
     ``percent_sign``: ``required`` or ``optional`` (28% and 28). ``missing_unit``: a unit on one side only is accepted.
-    ``names``: ``x = 3`` is the value 3. ``unordered``: a bare list is a set. ``tuple_as_set``: brackets do not fix an order.
+    ``names``: ``x = 3`` is the value 3. ``unordered``: a bare list is a set.
+    ``tuple_as_set``: brackets do not fix an order.
     ``base_suffix``: a base written on one side only is accepted. ``fold_case``: letters' case of words does not count.
     """
 

@@ -115,7 +115,9 @@ def _values(node: Node) -> tuple[Node, ...]:
 
 
 def settle(node: Rel) -> Node:
-    """One relation from a chain: ``x = 1 + 1 = 2`` is ``x = 2``, a trailing approximation is dropped, a true chain of numbers is its value."""
+    """One relation from a chain: ``x = 1 + 1 = 2`` is ``x = 2``, a trailing approximation is dropped,
+    a true chain of numbers is its value.
+    """
     terms, ops, named = list(node.terms), list(node.ops), node.named
     if "~" in ops:
         at = ops.index("~")

@@ -5,9 +5,8 @@ Runs in the worker only.
 from __future__ import annotations
 
 import random
+from functools import cache
 from typing import Any
-
-import sympy
 
 from stepgauge.verifiers.symbolic import cost
 from stepgauge.verifiers.symbolic.exact import rational
@@ -29,25 +28,38 @@ from stepgauge.verifiers.symbolic.nodes import (
     Sym,
 )
 
-_CONSTANTS = {"pi": sympy.pi, "e": sympy.E, "i": sympy.I, "oo": sympy.oo}
-_FUNCTIONS = {
-    "sin": sympy.sin, "cos": sympy.cos, "tan": sympy.tan, "cot": sympy.cot, "sec": sympy.sec, "csc": sympy.csc,
-    "arcsin": sympy.asin,
-    "arccos": sympy.acos, "arctan": sympy.atan, "arccot": sympy.acot, "arcsec": sympy.asec, "arccsc": sympy.acsc,
-    "sinh": sympy.sinh,
-    "cosh": sympy.cosh, "tanh": sympy.tanh, "coth": sympy.coth, "arcsinh": sympy.asinh, "arccosh": sympy.acosh,
-    "arctanh": sympy.atanh,
-    "ln": sympy.log, "log": sympy.log, "abs": sympy.Abs, "conj": sympy.conjugate, "Re": sympy.re, "Im": sympy.im,
-    "arg": sympy.arg,
-    "floor": sympy.floor, "ceil": sympy.ceiling, "factorial": sympy.factorial, "gamma_fn": sympy.gamma,
-    "binom": sympy.binomial,
-    "sign": sympy.sign, "max": sympy.Max, "min": sympy.Min, "mod": sympy.Mod, "gcd": sympy.gcd, "lcm": sympy.lcm,
-    "root": lambda value, index: value ** (1 / index),
-}  # fmt: skip
+
+@cache
+def _functions() -> dict[str, Any]:
+    import sympy
+
+    return {
+        "sin": sympy.sin, "cos": sympy.cos, "tan": sympy.tan, "cot": sympy.cot, "sec": sympy.sec, "csc": sympy.csc,
+        "arcsin": sympy.asin,
+        "arccos": sympy.acos, "arctan": sympy.atan, "arccot": sympy.acot, "arcsec": sympy.asec, "arccsc": sympy.acsc,
+        "sinh": sympy.sinh,
+        "cosh": sympy.cosh, "tanh": sympy.tanh, "coth": sympy.coth, "arcsinh": sympy.asinh, "arccosh": sympy.acosh,
+        "arctanh": sympy.atanh,
+        "ln": sympy.log, "log": sympy.log, "abs": sympy.Abs, "conj": sympy.conjugate, "Re": sympy.re, "Im": sympy.im,
+        "arg": sympy.arg,
+        "floor": sympy.floor, "ceil": sympy.ceiling, "factorial": sympy.factorial, "gamma_fn": sympy.gamma,
+        "binom": sympy.binomial,
+        "sign": sympy.sign, "max": sympy.Max, "min": sympy.Min, "mod": sympy.Mod, "gcd": sympy.gcd, "lcm": sympy.lcm,
+        "root": lambda value, index: value ** (1 / index),
+    }  # fmt: skip
+
+
+@cache
+def _constants() -> dict[str, Any]:
+    import sympy
+
+    return {"pi": sympy.pi, "e": sympy.E, "i": sympy.I, "oo": sympy.oo}
 
 
 def decide(a: Node, b: Node) -> tuple[str, str]:
     """Verdict and reason for two formulas."""
+    import sympy
+
     left, right = build(a), build(b)
     left, right = left.doit(), right.doit()
     if left is sympy.nan or right is sympy.nan or left.has(sympy.zoo, sympy.nan) or right.has(sympy.zoo, sympy.nan):
@@ -73,6 +85,8 @@ def decide(a: Node, b: Node) -> tuple[str, str]:
 
 def _apart(gap: Any) -> bool | None:
     """Whether the difference is away from 0 at a random positive point; None where it has no value there."""
+    import sympy
+
     for _ in range(3):
         point = {symbol: sympy.Rational(random.randint(300, 4000), 1009) for symbol in gap.free_symbols}
         value = sympy.N(gap.subs(point), 30)
@@ -85,12 +99,14 @@ def _apart(gap: Any) -> bool | None:
 
 def build(node: Node) -> Any:
     """The sympy object of a node."""
+    import sympy
+
     if isinstance(node, Int):
         return sympy.Integer(node.value)
     if isinstance(node, Sym):
         return sympy.Symbol(node.name)
     if isinstance(node, Const):
-        return _CONSTANTS[node.name]
+        return _constants()[node.name]
     if isinstance(node, Dec):
         value = rational(node)
         if value is None:
@@ -134,10 +150,12 @@ def _function(node: Fn) -> Any:
         arg.is_Number and abs(arg) > cost.MAX_FACTORIAL for arg in arguments
     ):
         raise cost.TooLarge(node.name)
-    return _FUNCTIONS[node.name](*arguments)
+    return _functions()[node.name](*arguments)
 
 
 def _big(node: Big) -> Any:
+    import sympy
+
     name, body = build(node.var), node.body
     low = None if node.low is None else build(node.low)
     high = None if node.high is None else build(node.high)

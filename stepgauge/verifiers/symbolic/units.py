@@ -68,7 +68,8 @@ _ALIASES = {
     "joule": "J", "watt": "W",
     "volt": "V", "ampere amp": "A", "kelvin": "K", "pascal": "Pa", "hertz": "Hz", "coulomb": "C", "farad": "F",
     "tesla": "T", "ohm omega": "Ω",
-    "mole": "mol", "dollar usd": "$", "cents ¢": "cent", "euro eur": "€", "gbp": "£", "yuan rmb yen": "¥", "degree degrees": "deg",
+    "mole": "mol", "dollar usd": "$", "cents ¢": "cent", "euro eur": "€",
+    "gbp": "£", "yuan rmb yen": "¥", "degree degrees": "deg",
     "kmh kph": "km/h", "mph": "mile/h", "kilowatt": "kW", "calorie": "cal", "celsius": "degC", "fahrenheit": "degF",
     "electronvolt": "eV",
 }  # fmt: skip

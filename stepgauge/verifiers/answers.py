@@ -88,13 +88,19 @@ def _compare(left: Reading, right: Reading, policy: Policy) -> Outcome:
             return equal("text", "same text")
         if not any(unread) and policy.fold_case and words.casefold() == other.casefold():
             return equal("text", "same words")
-    for side, node in (("gold", left.node), ("prediction", right.node)):
-        if isinstance(node, Invalid):
-            where = f"{side}: {node.reason} at {node.position}"
-            return different("parse", f"malformed {where}") if node.malformed else Outcome("invalid", "parse", where)
+    broken = [(side, node) for side, node in (("gold", left.node), ("prediction", right.node)) if isinstance(node, Invalid)]
+    if broken:
+        side, node = min(broken, key=lambda item: item[1].malformed)
+        where = f"{side}: {node.reason} at {node.position}"
+        return different("parse", f"malformed {where}") if node.malformed else Outcome("invalid", "parse", where)
     assert not isinstance(left.node, Invalid)
     assert not isinstance(right.node, Invalid)
-    return compare(left.node, right.node, policy, imaginary=("I" in left.source) != ("I" in right.source))
+    readings: tuple[str, ...] = ()
+    if ("I" in left.source) != ("I" in right.source):
+        readings = ("i",)
+    if "log" in left.source or "log" in right.source:
+        readings = (*readings, "log")
+    return compare(left.node, right.node, policy, readings=readings)
 
 
 def verify_response(gold: str, response: str, *, policy: Policy | str = "default") -> Verdict:

@@ -30,7 +30,7 @@ SAME = {
 }
 OTHER = {
     "fractions": [("3/4", "4/3"), (r"\frac{7}{8}", "78"), ("2 1/2", "21/2"), (r"\frac13", "0.3")],
-    "numbers": [("1000000", "1000001"), ("12", "1 2"), ("7", "-7"), ("100", "10^3"), ("0", "0/0"), ("9007199254740993", "9007199254740992")],
+    "numbers": [("1000000", "1000001"), ("7", "-7"), ("100", "10^3"), ("0", "0/0"), ("9007199254740993", "9007199254740992")],
     "decimals": [(r"\pi", "3.15"), ("2/7", "0.29"), ("5", "5.001"), ("1e-9", "2e-9"), (r"\sqrt{5}", "2.237")],
     "roots": [(r"\sqrt{18}", r"2\sqrt3"), (r"\sqrt{x^2}", "x"), (r"\sqrt[3]{5}", r"\sqrt5")],
     "trig": [(r"\sin 30^\circ", r"\frac{\sqrt3}{2}"), (r"\cos^2 x", r"1+\sin^2 x"), (r"\sin x", r"\cos x")],
@@ -65,7 +65,7 @@ def test_other(gold, prediction):
 
 
 MALFORMED = [r"\frac{2}{}", "(", "x ( x + 1", "||x|", r"\cos^2", r"\sqrt{}", "1 +", r"\left(1", "2^"]
-UNREADABLE = ["", "   ", "\u202e24", r"\unknowncommand{3}", "x" * 20_000, r"\phantom{3}"]
+UNREADABLE = ["", "1 2", "   ", "\u202e24", r"\unknowncommand{3}", "x" * 20_000, r"\phantom{3}"]
 
 
 @pytest.mark.parametrize("prediction", MALFORMED)

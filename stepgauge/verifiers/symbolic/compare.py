@@ -58,8 +58,10 @@ _FORMULAS = frozenset((Int, Dec, Add, Mul, Div, Pow, Neg, Fn, Sym, Const))
 _DEGREE = (("deg", 1),)
 
 
-def compare(a: Node, b: Node, policy: Policy, *, imaginary: bool = False) -> Outcome:
-    """Decide whether two parsed answers are the same; ``imaginary`` also tries ``I`` as the imaginary unit.
+def compare(a: Node, b: Node, policy: Policy, *, readings: tuple[str, ...] = ()) -> Outcome:
+    """Decide whether two parsed answers are the same.
+
+    ``readings`` are further usual readings to try: ``i`` takes ``I`` as the imaginary unit, ``log`` a bare ``log`` to base 10.
 
     >>> from stepgauge.verifiers.symbolic.parser import parse
     >>> compare(parse("x + 1"), parse("1 + x"), Policy()).verdict
@@ -70,14 +72,24 @@ def compare(a: Node, b: Node, policy: Policy, *, imaginary: bool = False) -> Out
     if type(a) in _NUMERALS and type(b) in _NUMERALS:
         return compare_scalars(a, b, policy)
     found = _Comparison(policy).compare(a, b)
-    if imaginary and found.verdict != "equal":
-        found = _Comparison(policy).compare(_imaginary(a), _imaginary(b))
+    for reading in readings:
+        if found.verdict != "equal":
+            other = _Comparison(policy).compare(_READINGS[reading](a), _READINGS[reading](b))
+            found = other if other.verdict == "equal" else found
     return found
 
 
 def _imaginary(node: Node) -> Node:
-    """The formula with ``I`` read as the imaginary unit."""
     return Const("i") if node == Sym("I") else rebuild(node, _imaginary)
+
+
+def _decadic(node: Node) -> Node:
+    if isinstance(node, Fn) and node.name == "log" and len(node.args) == 1:
+        return Fn("log", (_decadic(node.args[0]), Int(10)))
+    return rebuild(node, _decadic)
+
+
+_READINGS = {"i": _imaginary, "log": _decadic}
 
 
 class _Comparison:

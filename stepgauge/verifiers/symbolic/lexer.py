@@ -8,8 +8,8 @@ from typing import NamedTuple
 from stepgauge.verifiers.symbolic.tables import COMMANDS, FUNCTIONS, WORDS
 from stepgauge.verifiers.symbolic.units import SINGLE_LETTERS, is_unit_name, is_unit_word
 
-MAX_CHARS = 10_000
-MAX_TOKENS = 4_000
+MAX_CHARS = 8_000
+MAX_TOKENS = 2_000
 MAX_DIGITS = 1_200
 MAX_EXPONENT = 5_000
 

@@ -7,7 +7,7 @@ from bisect import bisect_left
 
 from stepgauge.verifiers.symbolic.commands import Commands
 from stepgauge.verifiers.symbolic.cursor import Invalid, number, product, quotient
-from stepgauge.verifiers.symbolic.lexer import ParseError, tokenize
+from stepgauge.verifiers.symbolic.lexer import MAX_CHARS, ParseError, tokenize
 from stepgauge.verifiers.symbolic.names import is_call, is_name
 from stepgauge.verifiers.symbolic.nodes import (
     Add,
@@ -405,6 +405,8 @@ def parse(text: str, *, comma: str = "thousands") -> Node | Invalid:
     >>> parse("x ( x + 1")
     Invalid(reason='unclosed bracket', position=9, malformed=True)
     """
+    if len(text) > MAX_CHARS:
+        return Invalid("too long", MAX_CHARS)
     plain = to_ascii(text)
     if plain is None:
         return Invalid("bidirectional override", 0)

@@ -18,7 +18,9 @@ from stepgauge.verifiers import verify
 from stepgauge.verifiers.symbolic import worker
 
 _BOMBS = [
-    "9^{9^{9^{9}}}", "((((9!)!)!)!)", "(" * 3000 + "1", "x" * 100_000, r"\boxed{" * 5000, r"\frac{1}{1+" * 200 + "1" + "}" * 200,
+    "9^{9^{9^{9}}}", "((((9!)!)!)!)",
+    "(" * 3000 + "1", "x" * 100_000, r"\boxed{" * 5000,
+    r"\frac{1}{1+" * 200 + "1" + "}" * 200,
     "99999999^{99999999}", r"\sqrt[10^{10}]{2}", "|x" * 500, r"\sum_{k=0}^{10000000}\binom{10000000}{k}",
 ]  # fmt: skip
 _STUBBORN = r"\int_0^1\int_0^1\int_0^1 e^{xyz} dx dy dz"  # only the worker's clock stops this one

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from stepgauge.verifiers.extraction import extract_answer, extract_choice, visible
 from stepgauge.verifiers.reading import Reading, layout_free, read
 from stepgauge.verifiers.symbolic.compare import compare
+from stepgauge.verifiers.symbolic.lexer import MAX_CHARS
 from stepgauge.verifiers.symbolic.nodes import Sym, Text
 from stepgauge.verifiers.symbolic.outcome import Outcome, different, equal, undecided
 from stepgauge.verifiers.symbolic.parser import Invalid
@@ -82,13 +83,16 @@ def _compare(left: Reading, right: Reading, policy: Policy) -> Outcome:
     if left.source == right.source and _CONTENT.search(left.source[:10_000]):
         return equal("text", "same text")
     unread = isinstance(left.node, Invalid), isinstance(right.node, Invalid)
-    if any(unread) or isinstance(left.node, Text) or isinstance(right.node, Text):
+    long = max(len(left.source), len(right.source)) > 4 * MAX_CHARS
+    if not long and (any(unread) or isinstance(left.node, Text) or isinstance(right.node, Text)):
         words, other = layout_free(left.source), layout_free(right.source)
         if words == other and _CONTENT.search(words[:10_000]):
             return equal("text", "same text")
         if not any(unread) and policy.fold_case and words.casefold() == other.casefold():
             return equal("text", "same words")
-    broken = [(side, node) for side, node in (("gold", left.node), ("prediction", right.node)) if isinstance(node, Invalid)]
+    broken = [
+        (side, node) for side, node in (("gold", left.node), ("prediction", right.node)) if isinstance(node, Invalid)
+    ]
     if broken:
         side, node = min(broken, key=lambda item: item[1].malformed)
         where = f"{side}: {node.reason} at {node.position}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from stepgauge.verifiers.symbolic.lexer import matching_braces
 
-MAX_RESPONSE = 400_000  # characters from the end that are searched
+MAX_RESPONSE = 200_000  # characters from the end that are searched
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,13 @@ _TEXT = re.compile(r"\\(?:text|textrm|mbox)\s*\{([^{}]*)\}")
 _GAP = re.compile(r"(?:for(?:part)?\w{1,12})?(?:and|or|so)?(?:[A-Za-z]_?\{?\w?\}?=)?")
 _BOLD = re.compile(r"\*\*([^*\n]{1,200})\*\*")
 _PERCENT = re.compile(r"[\s$]*(?:\\?%|(?:pct|percent|percentage)\b)")
+QUALIFIED = re.compile(  # what stands right before a number that is not the answer
+    r"\b(?:at (?:least|most)|(?:more|less|fewer|greater|larger|smaller) than|not|never|over|under|above|below|almost"
+    r"|nearly|except)\s*$|[<>]=?\s*$",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[^\W\d_]{2,}|[\u3040-\uffff]")
+_COMMAND = re.compile(r"\\[A-Za-z]+")
 _EITHER = re.compile(r"\beither\b.*\bor\b|\bor (?:maybe|perhaps|possibly)\b", re.IGNORECASE)
 _CJK = re.compile("[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
 _CHOICE_PHRASE = re.compile(
@@ -278,6 +285,8 @@ def _find(body: str) -> tuple[int, int, str] | None:
         candidates.append((*hashes[-1].span(1), "hashes"))
     if candidates:
         return max(candidates, key=lambda item: item[0])
+    if len(body) <= 200 and "\n" not in body.strip() and not _WORD.search(_COMMAND.sub(" ", body)):
+        return 0, len(body), "whole"
     if re.search(r"</?[a-zA-Z][^<>]{0,80}>", body):
         return None
     bold = [
@@ -295,6 +304,8 @@ def _find(body: str) -> tuple[int, int, str] | None:
     if value is None:
         return None
     before = body[max(0, value[0] - 40) : value[0]]
+    if QUALIFIED.search(before):
+        return None
     if _HEDGE.search(before) and _NUMBER.search(before) and "\n" not in before:
         return None
     return (*value, "last_value")

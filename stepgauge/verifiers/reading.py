@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from stepgauge.verifiers.extraction import extract_answer, last_boxes
+from stepgauge.verifiers.extraction import QUALIFIED, extract_answer, last_boxes
 from stepgauge.verifiers.symbolic.lexer import MAX_CHARS
 from stepgauge.verifiers.symbolic.nodes import Dec, Div, Int, Neg, Node, Sym, Text
 from stepgauge.verifiers.symbolic.parser import Invalid, parse
@@ -70,12 +70,6 @@ _SPOKEN = [
         ("(?:less|fewer|smaller) than", "<"),
     )
 ]
-_QUALIFIED = re.compile(
-    r"\b(?:at (?:least|most)|(?:more|less|fewer|greater|larger|smaller) than|not|never|over|under|above|below|almost"
-    r"|nearly|except)\s*$"
-    r"|[<>]=?\s*$",
-    re.IGNORECASE,
-)
 _CODE = re.compile(r"__|\w\([\"']|\bimport\b|\blambda\b|[`{}\[\]]\s*[\"']|</?\w+>")
 _VOWEL = re.compile(r"[aeiouy]", re.IGNORECASE)
 
@@ -190,7 +184,7 @@ def read(text: str, comma: str = "thousands") -> Reading:
     if fast := _PLAIN.fullmatch(text):
         return Reading(_plain_number(fast), text)
     if len(text) > 4 * MAX_CHARS:
-        return Reading(Invalid("too long", 4 * MAX_CHARS), _unwrap(text))
+        return Reading(Invalid("too long", 4 * MAX_CHARS), _long_core(text))
     core = _core(text)
     if not core:
         return Reading(Invalid("empty", 0), core)
@@ -220,6 +214,14 @@ def _spoken(text: str) -> str:
     for pattern, sign in _SPOKEN:
         text = pattern.sub(sign, text)
     return text
+
+
+def _long_core(text: str) -> str:
+    """What a text too long to read has inside its dollars and box, for a comparison as text."""
+    core = text.strip(" \n$")
+    if core.startswith("\\boxed{") and core.endswith("}"):
+        core = core[len("\\boxed{") : -1]
+    return core
 
 
 def _core(text: str) -> str:
@@ -253,7 +255,7 @@ def _from_prose(text: str, core: str, comma: str) -> Node | None:
     found = extract_answer(text)
     if found is None or found.text.strip() == core.strip():
         return Text(core) if _is_words(_FONT.sub(r"\1", core)) else None
-    if _QUALIFIED.search(text[max(0, found.span[0] - 24) : found.span[0]]):
+    if QUALIFIED.search(text[max(0, found.span[0] - 24) : found.span[0]]):
         return None
     inner = _CLOSING.sub("", _unwrap(found.text))
     node = parse(inner, comma=comma)

@@ -1,4 +1,4 @@
-"""Properties of the engine on random formulas: symmetry, reflexivity, printing, rewrites stay equal, corruptions are caught."""
+"""Properties of the engine on random formulas: symmetry, reflexivity, printing, rewrites, corruptions."""
 
 from __future__ import annotations
 
@@ -9,12 +9,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepgauge.verifiers import verify
+from stepgauge.verifiers.symbolic import cost
+from stepgauge.verifiers.symbolic.balls import NotNumeric, evaluate
 from stepgauge.verifiers.symbolic.nodes import Add, Const, Dec, Div, Fn, Int, Mul, Neg, Pow, Sym
 from stepgauge.verifiers.symbolic.parser import Invalid, parse
 from stepgauge.verifiers.symbolic.printer import to_latex
 
+# the strategies of formulas are deep, and hypothesis prints them
+pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")
+
 _ALPHABET = r"0123456789abcexyznik+-*/^_(){}[]|,.;:=<>!%$& \'" + '"\\√πα½²٣°≤∞∪'
-_WORDS = [r"\frac", r"\sqrt", r"\left(", r"\right)", r"\text{", r"\sin", r"\log", r"\pi", r"\sum_{k=1}^", r"\int", "dx", r"\boxed{", r"\begin{pmatrix}"]
+_WORDS = [
+    r"\frac",
+    r"\sqrt",
+    r"\left(",
+    r"\right)",
+    r"\text{",
+    r"\sin",
+    r"\log",
+    r"\pi",
+    r"\sum_{k=1}^",
+    r"\int",
+    "dx",
+    r"\boxed{",
+    r"\begin{pmatrix}",
+]
 
 _leaves = st.one_of(
     st.integers(0, 99).map(Int),
@@ -50,7 +69,7 @@ texts = st.lists(st.one_of(st.text(_ALPHABET, max_size=4), st.sampled_from(_WORD
 
 
 @given(formulas)
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_parse_undoes_print(formula):
     printed = to_latex(formula)
     again = parse(printed)
@@ -60,20 +79,20 @@ def test_parse_undoes_print(formula):
 
 
 @given(formulas, formulas)
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_symmetric(a, b):
     left, right = to_latex(a), to_latex(b)
     assert verify(left, right).verdict == verify(right, left).verdict
 
 
 @given(texts, texts)
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_symmetric_on_any_text(a, b):
     assert verify(a, b).verdict == verify(b, a).verdict
 
 
 @given(texts)
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_what_parses_equals_itself(text):
     if any(char.isalnum() for char in text) and not isinstance(parse(text), Invalid):
         assert verify(text, text).verdict == "equal"
@@ -99,16 +118,18 @@ def _rewrite(node, rng: random.Random):
     return node
 
 
-@given(formulas, st.integers(0, 2**32))
-@settings(max_examples=200)
-def test_rewrites_stay_equal(formula, seed):
-    from stepgauge.verifiers.symbolic import cost
-    from stepgauge.verifiers.symbolic.modular import fingerprint
-
+def _has_values(formula) -> bool:
     try:
-        fingerprint(formula)
-    except cost.Undefined:
-        return  # 1/0 has no value to keep
+        return all(evaluate(formula, point, 128).is_finite() for point in range(5))
+    except (NotNumeric, cost.Undefined, cost.TooLarge):
+        return False
+
+
+@given(formulas, st.integers(0, 2**32))
+@settings(max_examples=100)
+def test_rewrites_stay_equal(formula, seed):
+    if not _has_values(formula):
+        return  # 1/0 has none to keep
     other = to_latex(_rewrite(formula, random.Random(seed)))
     assert verify(to_latex(formula), other).verdict == "equal", (to_latex(formula), other)
 
@@ -163,7 +184,7 @@ def test_corruptions_are_caught():
     caught = seen = 0
 
     @given(_plain(), st.integers(0, 2**32))
-    @settings(max_examples=400, database=None)
+    @settings(max_examples=300, database=None)
     def run(formula, seed):
         nonlocal caught, seen
         seen += 1
@@ -174,7 +195,7 @@ def test_corruptions_are_caught():
 
 
 @given(st.text(max_size=60))
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_parser_is_total(text):
     parse(text)
 

@@ -61,7 +61,8 @@ _DEGREE = (("deg", 1),)
 def compare(a: Node, b: Node, policy: Policy, *, readings: tuple[str, ...] = ()) -> Outcome:
     """Decide whether two parsed answers are the same.
 
-    ``readings`` are further usual readings to try: ``i`` takes ``I`` as the imaginary unit, ``log`` a bare ``log`` to base 10.
+    ``readings`` are further usual ones to try: ``i`` takes ``I`` as the imaginary unit, ``log`` a bare ``log`` to
+    base 10.
 
     >>> from stepgauge.verifiers.symbolic.parser import parse
     >>> compare(parse("x + 1"), parse("1 + x"), Policy()).verdict

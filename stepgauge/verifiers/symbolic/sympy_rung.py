@@ -56,6 +56,16 @@ def _constants() -> dict[str, Any]:
     return {"pi": sympy.pi, "e": sympy.E, "i": sympy.I, "oo": sympy.oo}
 
 
+def warm_up() -> None:
+    """Load what sympy imports on first use: summation, limits, integrals, simplification."""
+    import sympy
+
+    n, x = sympy.Symbol("n", integer=True), sympy.Symbol("x")
+    sympy.Sum(1 / sympy.factorial(n), (n, 0, sympy.oo)).doit()
+    sympy.Limit((1 + 1 / x) ** x, x, sympy.oo).doit()
+    sympy.simplify(sympy.Integral(x * sympy.sin(x), (x, 0, 1)).doit() - sympy.Derivative(x**2, x).doit())
+
+
 def decide(a: Node, b: Node) -> tuple[str, str]:
     """Verdict and reason for two formulas."""
     import sympy

@@ -15,8 +15,8 @@ from typing import Any
 from stepgauge.verifiers.symbolic.nodes import Node
 from stepgauge.verifiers.symbolic.outcome import Outcome, different, equal, undecided
 
-WALL_S = 2.5  # of one comparison, once its worker has started
-CPU_S = 3  # of one comparison
+WALL_S = 4.0  # of one comparison, once its worker has started; a backstop for a loaded machine
+CPU_S = 2  # of one comparison
 MEMORY_BYTES = 3 << 30  # of address space, beyond what a fresh worker holds
 TASKS_PER_WORKER = 64
 _LOCK = threading.Lock()
@@ -104,10 +104,12 @@ atexit.register(close)
 
 
 def _limit() -> None:
-    """In the worker: bound memory for its life, and pay for importing sympy before any task's clock starts."""
+    """In the worker: bound memory for its life, and pay for sympy's lazy imports before any task's clock starts."""
     import resource
 
-    import sympy  # noqa: F401
+    from stepgauge.verifiers.symbolic.sympy_rung import warm_up
+
+    warm_up()
 
     with open("/proc/self/statm") as file:
         now = int(file.read().split()[0]) * resource.getpagesize()

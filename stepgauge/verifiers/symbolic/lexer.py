@@ -34,6 +34,7 @@ class Token(NamedTuple):
 _new_token = tuple.__new__  # half the cost of the named constructor
 _TAKES_GROUP = frozenset(("frac", "sqrt", "fn", "binom", "font"))
 _AFTER_GROUP = frozenset(("^", "_", "}"))
+_AFTER_NUMBER = frozenset(",\\{ '.")  # a separator may follow: look closer
 _TOKEN = re.compile(
     r"(?P<ws>[\s~]+)|(?P<num>(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?)|(?P<cmd>\\[A-Za-z]+\*?)|(?P<word>[A-Za-z]+)|(?P<esc>\\.)"
     r"|(?P<rel><=|>=|=<|=>|!=|/=|==|<>|:=|[=<>])|(?P<pow>\*\*)|(?P<dots>\.{3,})|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<op>[-+*/^_!'|,;:&%.])|(?P<quote>\")|(?P<dollar>\$)",
@@ -126,9 +127,18 @@ class _Lexer:
                 self.spaced = True
                 self.pos = match.end()
             elif kind == "op" or kind == "rel":
-                self._push(kind, match[0], start, match.end())
+                end = match.end()
+                tokens.append(_new_token(Token, (kind, match[0], start, end, self.spaced)))
+                self.spaced = False
+                self.pos = end
             elif kind == "num":
-                self._number(match)
+                end = match.end()
+                if end - start < 9 and text[end : end + 1] not in _AFTER_NUMBER and match[0].isdigit():
+                    tokens.append(_new_token(Token, ("num", match[0], start, end, self.spaced)))
+                    self.spaced = False
+                    self.pos = end
+                else:
+                    self._number(match)
             elif kind == "word":
                 self._word(match[0], start, match.end())
             elif kind == "cmd":

@@ -41,6 +41,8 @@ __all__ = ["Invalid", "parse"]
 _STARTS = frozenset(
     ["id", "const", "fn", "sqrt", "frac", "binom", "open", "font", "big", "bb", "over", "apply", "begin", "empty"]
 )
+_ENDS_OPERAND = frozenset(("end", "close", "rel"))
+_PLAIN_OPERATORS = frozenset("+-*/,")
 _SETLIKE = (Seq, SetOf, SetOp, Sym, Builder, Rel)
 
 
@@ -49,7 +51,10 @@ class _Parser(Commands):
 
     def answer(self) -> Node:
         self.take("=")
-        groups: list[list[Node]] = [[self.statement()]]
+        first = self.statement()
+        if self.pos >= self.size:
+            return first
+        groups: list[list[Node]] = [[first]]
         joiner = ","
         while self.pos < self.size:
             separator = self.tok
@@ -246,6 +251,13 @@ class _Parser(Commands):
         return self.open_bars and remaining >= self.bars + 2 and (following.kind in _STARTS or following.kind == "num")
 
     def power(self) -> Node:
+        token = self.tok
+        if token.kind in ("num", "id"):
+            after = self.pos + 1
+            following = self.tokens[after] if after < self.size else None
+            if following is None or following.kind in _ENDS_OPERAND or following.value in _PLAIN_OPERATORS:
+                self.advance()
+                return number(token.value) if token.kind == "num" else Sym(token.value)
         base = self.primary()
         if self.tok.kind != "op":
             return base

@@ -263,8 +263,17 @@ def _mapped(value: object, change: Callable[[Node], Node]) -> object:
 
 def walk(node: Node) -> Iterator[Node]:
     """Yield the node and all below it, without recursion."""
-    stack = [node]
+    stack: list[Node] = [node]
     while stack:
         top = stack.pop()
         yield top
-        stack.extend(children(top))
+        for name in _FIELDS.get(type(top)) or _names(type(top)):
+            value = getattr(top, name)
+            if isinstance(value, Node):
+                stack.append(value)
+            elif type(value) is tuple:
+                for item in value:
+                    if isinstance(item, Node):
+                        stack.append(item)
+                    elif type(item) is tuple:
+                        stack.extend(cell for cell in item if isinstance(cell, Node))

@@ -138,10 +138,10 @@ def _by_fingerprint(a: Node, b: Node) -> Outcome | None:
     return None
 
 
-def height(node: Node) -> int:
+def height(parts: list[Node]) -> int:
     """Bits of the numbers written in a formula, powers multiplied out: how small a difference it can hide."""
     total = 0
-    for part in walk(node):
+    for part in parts:
         if isinstance(part, Int):
             total += part.value.bit_length()
         elif isinstance(part, Dec):
@@ -165,13 +165,14 @@ def symbols(node: Node) -> set[str]:
 
 
 def _by_balls(a: Node, b: Node) -> Outcome:
-    names = symbols(a) | symbols(b)
-    constant = not names and not any(isinstance(part, (Apply, Dots)) for part in (*walk(a), *walk(b)))
+    parts = [*walk(a), *walk(b)]
+    names = {part.name for part in parts if isinstance(part, Sym)}
+    constant = not names and not any(isinstance(part, (Apply, Dots)) for part in parts)
     positive = frozenset(names - SIGNED)
     points = (0,) if constant else tuple(range(_POINTS)) if names & SIGNED else (0, 1, 2)
-    depth = height(a) + height(b)
+    depth = height(parts)
     reason = "no value at the sample points"
-    for odd_real in (True, False) if _has_odd_root(a) or _has_odd_root(b) else (True,):
+    for odd_real in (True, False) if _has_odd_root(parts) else (True,):
         seen, apart = 0, False
         for point in points:
             bits = (64, 160) if seen else (64, 1024 + 2 * min(depth, _MAX_HEIGHT))
@@ -192,8 +193,8 @@ def _by_balls(a: Node, b: Node) -> Outcome:
     return different("balls", "enclosures apart at a random point")
 
 
-def _has_odd_root(node: Node) -> bool:
-    for part in walk(node):
+def _has_odd_root(parts: list[Node]) -> bool:
+    for part in parts:
         if isinstance(part, Fn) and part.name == "root" and part.args[1] != Int(2):
             return True
         if isinstance(part, Pow) and not isinstance(part.exp, (Int, Sym)):

@@ -218,7 +218,8 @@ def main() -> None:
         }
         report[name] = row
         print(
-            f"{name}: accuracy {row['accuracy']['accuracy']:.2%} of {len(cases)}, false positives {row['accuracy']['false_positives']},",
+            f"{name}: accuracy {row['accuracy']['accuracy']:.2%} of {len(cases)},"
+            f" false positives {row['accuracy']['false_positives']},",
             end=" ",
         )
         print(f"abstained {row['accuracy']['abstained']:.2%}; {row['scalar']['pairs']} distinct scalar pairs:", end=" ")

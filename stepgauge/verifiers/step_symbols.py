@@ -26,6 +26,7 @@ _SPLIT = re.compile(
     r"|find|gives?|which|that|since|because|is|now|but|if|when|or)\b",
     re.IGNORECASE,
 )
+_KEEPS = frozenset(("and", ",", "$", "$$", "\\(", "\\)", "\\[", "\\]"))  # what a definition runs on over
 _DEFINES = frozenset(("let", "given", "suppose", "set", "where", "define"))
 
 
@@ -65,8 +66,8 @@ def _clauses(step: str) -> Iterator[tuple[str, str]]:
         if "=" in clause and len(clause) <= _MAX_CLAUSE and seen < _MAX_CLAUSES:
             seen += 1
             yield word, clause
-        if clause or match[1]:
-            word = (match[1] or "").lower()
+        if match[0].lower() not in _KEEPS:
+            word = match[0].lower()
         start = match.end()
     clause = step[start:].strip().rstrip(".")
     if "=" in clause and len(clause) <= _MAX_CLAUSE:

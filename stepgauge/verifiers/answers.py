@@ -1,4 +1,4 @@
-"""Is a final answer the gold answer? A small exact core: numbers as rationals, everything else as normalised text."""
+"""Is a predicted answer the gold answer? One verdict with its reason, never an exception, never a guess."""
 
 from __future__ import annotations
 
@@ -6,21 +6,25 @@ import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
-from stepgauge.verifiers.extraction import extract_answer
+from stepgauge.verifiers.extraction import extract_answer, extract_choice, visible
+from stepgauge.verifiers.reading import Reading, layout_free, read
+from stepgauge.verifiers.symbolic.compare import compare
+from stepgauge.verifiers.symbolic.lexer import MAX_CHARS
+from stepgauge.verifiers.symbolic.nodes import Sym, Text
+from stepgauge.verifiers.symbolic.outcome import Outcome, different, equal, undecided
+from stepgauge.verifiers.symbolic.parser import Invalid
+from stepgauge.verifiers.symbolic.policy import Policy, resolve
 
-__all__ = ["Verdict", "answer_classes", "verify", "verify_many", "verify_response"]
-
-MAX_CHARS = 2000
-_NUMBER = re.compile(r"([-+]?)(?:(\d{1,3}(?:,\d{3})+|\d+)(\.\d*)?|(\.\d+))(?:/(\d+))?(%?)")
-_FRAC = re.compile(r"\\[dt]?frac\{(\d+)\}\{(\d+)\}")
+_LETTER = re.compile(r"\s*\$?\s*(?:\\text(?:bf)?\{)?\(?([A-Z])\)?\}?\s*\$?\s*")
+_COMMA = re.compile(r"\d,\d")
+_CONTENT = re.compile(r"[^\W_]")
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a prediction compares with the gold answer; ``rung`` names the rule that decided, ``ms`` what it took."""
+    """What was decided, why, by which rung of the ladder, and in how many milliseconds of wall time."""
 
     verdict: Literal["equal", "different", "undecided", "invalid"]
     reason: str
@@ -29,93 +33,184 @@ class Verdict:
 
     @property
     def equal(self) -> bool:
-        """True only for the verdict ``equal``."""
+        """Whether the answers are the same."""
         return self.verdict == "equal"
 
 
-def _normalise(answer: str) -> str:
-    text = _FRAC.sub(r"\1/\2", answer).replace("\\%", "%").replace("\\$", "").replace("$", "")
-    for noise in ("\\left", "\\right", "\\!", "\\,", "\\ "):
-        text = text.replace(noise, "")
-    return " ".join(text.split()).rstrip(".").strip()
+def verify(gold: str, prediction: str, *, policy: Policy | str = "default") -> Verdict:
+    """Whether a prediction is the gold answer: ``equal``, ``different``, ``undecided`` or ``invalid``;
+    symmetric in its arguments.
 
+    Raises ValueError for an unknown policy and TypeError for anything but text.
 
-def _number(text: str) -> Fraction | None:
-    match = _NUMBER.fullmatch(text.replace(" ", ""))
-    if match is None:
-        return None
-    sign, whole, decimals, bare, denominator, percent = match.groups()
-    value = Fraction(bare if bare else whole.replace(",", "") + (decimals or "").rstrip("."))
-    if denominator is not None:
-        if int(denominator) == 0:
-            return None
-        value /= int(denominator)
-    if percent:
-        value /= 100
-    return -value if sign == "-" else value
-
-
-def _key(answer: str) -> Fraction | str:
-    text = _normalise(answer)
-    number = _number(text)
-    return number if number is not None else text
-
-
-def verify(gold: str, prediction: str) -> Verdict:
-    """Compare a prediction with the gold answer, both bare.
-
-    Returns ``equal``, ``different`` (both are numbers), ``undecided`` (text that differs) or ``invalid`` (nothing to
-    compare, or over 2,000 characters). Never raises on any text.
-
-    Example:
-        >>> verify("1/2", "0.50").verdict, verify("12", "13").verdict
-        ('equal', 'different')
+    >>> verify("1/2", "0.5").verdict
+    'equal'
     """
-    started = time.perf_counter()
-
-    def done(verdict: Literal["equal", "different", "undecided", "invalid"], reason: str, rung: str) -> Verdict:
-        return Verdict(verdict, reason, rung, (time.perf_counter() - started) * 1000)
-
-    for name, answer in (("gold", gold), ("prediction", prediction)):
-        if len(answer) > MAX_CHARS:
-            return done("invalid", f"{name} has {len(answer)} characters, more than {MAX_CHARS}", "budget")
-    left, right = _key(gold), _key(prediction)
-    if left == "" or right == "":
-        return done("invalid", f"{'gold' if left == '' else 'prediction'} is empty", "text")
-    if isinstance(left, Fraction) and isinstance(right, Fraction):
-        return done("equal" if left == right else "different", "exact rationals", "rational")
-    if left == right:
-        return done("equal", "same text", "text")
-    return done("undecided", "texts differ and are not both numbers", "text")
+    rules = resolve(policy)
+    if not isinstance(gold, str) or not isinstance(prediction, str):
+        raise TypeError(f"verify compares two strings, got {type(gold).__name__} and {type(prediction).__name__}")
+    start = time.perf_counter()
+    outcome = _decide(gold, prediction, rules)
+    return Verdict(outcome.verdict, outcome.reason, outcome.rung, (time.perf_counter() - start) * 1e3)
 
 
-def verify_many(pairs: Iterable[tuple[str, str]]) -> list[Verdict]:
-    """``verify`` for many (gold, prediction) pairs, in order; equal pairs are judged once."""
-    known: dict[tuple[str, str], Verdict] = {}
-    verdicts = []
-    for gold, prediction in pairs:
-        pair = (gold, prediction)
-        if pair not in known:
-            known[pair] = verify(gold, prediction)
-        verdicts.append(known[pair])
-    return verdicts
+def _decide(gold: str, prediction: str, policy: Policy) -> Outcome:
+    try:
+        if gold.strip() == prediction.strip() and _CONTENT.search(gold[:10_000]):
+            return equal("text", "same text")
+        left, right = read(gold), read(prediction)
+        found = _compare(left, right, policy)
+        if found.verdict == "equal" or not (_COMMA.search(gold[:2000]) or _COMMA.search(prediction[:2000])):
+            return found
+        return _other_commas(gold, prediction, policy) or found
+    except RecursionError:
+        return undecided("structure", "nested too deeply")
+    except Exception as error:  # our own failure is never a verdict on the answer
+        return undecided("internal", f"{type(error).__name__}: {error}"[:200])
 
 
-def verify_response(gold: str, response: str) -> Verdict:
-    """Extract the final answer of a response, else take the whole text, and compare it with the gold answer."""
-    answer = extract_answer(response)
-    return verify(gold, answer.text if answer is not None else response)
+def _other_commas(gold: str, prediction: str, policy: Policy) -> Outcome | None:
+    """A plain comma may also list items or mark decimals; the reading both sides agree on counts."""
+    for mode in ("list", "decimal"):
+        for left_mode, right_mode in ((mode, "thousands"), ("thousands", mode)):
+            found = _compare(read(gold, left_mode), read(prediction, right_mode), policy)
+            if found.verdict == "equal":
+                return found
+    return None
 
 
-def answer_classes(answers: Sequence[str | None]) -> list[int | None]:
-    """Group equal answers: the same number = the same class, numbered by first appearance; None stays None.
-
-    Example:
-        >>> answer_classes(["1/2", None, "3", "0.5"])
-        [0, None, 1, 0]
-    """
-    known: dict[Fraction | str, int] = {}
-    return [
-        None if answer is None or len(answer) > MAX_CHARS else known.setdefault(_key(answer), len(known))
-        for answer in answers
+def _compare(left: Reading, right: Reading, policy: Policy) -> Outcome:
+    if left.source == right.source and _CONTENT.search(left.source[:10_000]):
+        return equal("text", "same text")
+    unread = isinstance(left.node, Invalid), isinstance(right.node, Invalid)
+    long = max(len(left.source), len(right.source)) > 4 * MAX_CHARS
+    if not long and (any(unread) or isinstance(left.node, Text) or isinstance(right.node, Text)):
+        words, other = layout_free(left.source), layout_free(right.source)
+        if words == other and _CONTENT.search(words[:10_000]):
+            return equal("text", "same text")
+        if not any(unread) and policy.fold_case and words.casefold() == other.casefold():
+            return equal("text", "same words")
+    broken = [
+        (side, node) for side, node in (("gold", left.node), ("prediction", right.node)) if isinstance(node, Invalid)
     ]
+    if broken:
+        side, node = min(broken, key=lambda item: item[1].malformed)
+        where = f"{side}: {node.reason} at {node.position}"
+        return different("parse", f"malformed {where}") if node.malformed else Outcome("invalid", "parse", where)
+    assert not isinstance(left.node, Invalid)
+    assert not isinstance(right.node, Invalid)
+    readings: tuple[str, ...] = ()
+    if ("I" in left.source) != ("I" in right.source):
+        readings = ("i",)
+    if "log" in left.source or "log" in right.source:
+        readings = (*readings, "log")
+    return compare(left.node, right.node, policy, readings=readings)
+
+
+def verify_response(gold: str, response: str, *, policy: Policy | str = "default") -> Verdict:
+    """Whether the final answer of a response is the gold answer; ``invalid`` where the response has none.
+
+    >>> verify_response("42", "We get 40 + 2. The answer is 42.").verdict
+    'equal'
+    """
+    rules = resolve(policy)
+    start = time.perf_counter()
+    outcome = _decide_response(gold, response, rules)
+    return Verdict(outcome.verdict, outcome.reason, outcome.rung, (time.perf_counter() - start) * 1e3)
+
+
+def _decide_response(gold: str, response: str, policy: Policy) -> Outcome:
+    letter = _LETTER.fullmatch(gold)
+    found = extract_choice(response) if letter else None
+    if found is None:
+        found = extract_answer(response)
+    span = visible(response)
+    if span is None:
+        return Outcome("invalid", "extraction", "the response ends inside its thinking")
+    outcome = _decide(gold, found.text if found is not None else response[slice(*span)], policy)
+    if outcome.verdict == "different" and isinstance(unread := read(gold).node, Invalid):
+        return Outcome("invalid", "parse", f"gold: {unread.reason} at {unread.position}")
+    return outcome
+
+
+def verify_many(pairs: Iterable[tuple[str, str]], *, policy: Policy | str = "default") -> list[Verdict]:
+    """Verdicts of many (gold, prediction) pairs in order; equal pairs are decided once, and one bad pair
+    never hurts another.
+
+    >>> [verdict.equal for verdict in verify_many([("2", "4/2"), ("2", "3")])]
+    [True, False]
+    """
+    rules = resolve(policy)
+    known: dict[tuple[str, str], Verdict] = {}
+    out = []
+    for pair in pairs:
+        if pair not in known:
+            known[pair] = verify(*pair, policy=rules)
+        out.append(known[pair])
+    return out
+
+
+def answer_classes(answers: Sequence[str | None], *, policy: Policy | str = "default") -> list[int | None]:
+    """A class number for each answer, numbered as first seen; None stays None.
+
+    Same text and same canonical key decide first; only one member of each class is compared otherwise.
+
+    >>> answer_classes(["1/2", "0.5", None, "2"])
+    [0, 0, None, 1]
+    """
+    rules = resolve(policy)
+    by_text: dict[str, int] = {}
+    by_key: dict[Any, int] = {}
+    members: list[str] = []
+    keys: list[Any] = []
+    out: list[int | None] = []
+    for answer in answers:
+        if answer is None:
+            out.append(None)
+            continue
+        text = answer.strip()
+        found = by_text.get(text)
+        if found is None:
+            key = canonical_key(text)
+            found = by_key.get(key) if key is not None else None
+            if found is None:
+                found = _class_of(text, key, members, keys, rules)
+            if key is not None:
+                by_key.setdefault(key, found)
+            by_text[text] = found
+        out.append(found)
+    return out
+
+
+def _class_of(text: str, key: Any, members: list[str], keys: list[Any], policy: Policy) -> int:
+    for index, member in enumerate(members):
+        if key is not None and keys[index] is not None and key[0] == keys[index][0] == "exact":
+            continue  # two exact rationals with other keys differ
+        if verify(member, text, policy=policy).equal:
+            return index
+    members.append(text)
+    keys.append(key)
+    return len(members) - 1
+
+
+def canonical_key(text: str) -> Any:
+    """A key that equal plain numbers and formulas share: ``("exact", p, q)`` or ``("print", value)``; None
+    for all else.
+    """
+    from stepgauge.verifiers.symbolic import cost
+    from stepgauge.verifiers.symbolic.exact import rational
+    from stepgauge.verifiers.symbolic.modular import fingerprint
+    from stepgauge.verifiers.symbolic.nodes import Add, BaseNum, Dec, Div, Fn, Int, Mul, Neg, Percent, Pow, walk
+
+    node = read(text).node
+    if isinstance(node, Invalid) or not isinstance(node, (Add, Dec, Div, Fn, Int, Mul, Neg, Pow, Sym)):
+        return None
+    if "," in text or any(isinstance(part, (Dec, Percent, BaseNum)) for part in walk(node)):
+        return None
+    try:
+        value = rational(node)
+        if value is not None:
+            return ("exact", int(value.p), int(value.q))
+        return ("print", fingerprint(node).value)
+    except (cost.Undefined, cost.TooLarge):
+        return None

@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from stepgauge.scoring import Progress, Reason, Rollout, Scorer, StepScores, score_each
+from stepgauge.verifiers.step_symbols import symbol_claims
 
 __all__ = ["ArithmeticScorer", "Claim", "step_claims"]
 
@@ -409,7 +410,8 @@ class ArithmeticScorer(Scorer):
         return score_each(self._judge, rollouts, kind="correctness", deadline_s=deadline_s, progress=progress)
 
     def _judge(self, rollout: Rollout) -> StepScores:
-        judged = [_judge_step(step) for step in rollout.steps]
+        known: dict[str, Any] = {}
+        judged = [_judge_step(step, known) for step in rollout.steps]
         values = tuple(value for value, _, _ in judged)
         reasons = tuple(reason for _, reason, _ in judged)
         details = tuple({"claims": claims} if claims else {} for _, _, claims in judged)
@@ -422,10 +424,10 @@ class ArithmeticScorer(Scorer):
         return StepScores(values, "correctness", "ok", reasons, error_step, summary, details)
 
 
-def _judge_step(step: str) -> tuple[float | None, Reason | None, list[dict[str, Any]]]:
+def _judge_step(step: str, known: dict[str, Any]) -> tuple[float | None, Reason | None, list[dict[str, Any]]]:
     if len(step) > MAX_STEP_CHARS:
         return None, "too_large", []
-    claims = step_claims(step)
+    claims = [*step_claims(step), *(Claim(*claim) for claim in symbol_claims(step, known))]
     shown = [{"text": c.text, "holds": c.holds, "left": c.left, "right": c.right} for c in claims]
     verdicts = [claim.holds for claim in claims]
     if False in verdicts:

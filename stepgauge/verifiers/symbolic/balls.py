@@ -47,11 +47,11 @@ class NotNumeric(ArithmeticError):
 
 @lru_cache(maxsize=8192)
 def point_value(name: str, point: int) -> Any:
-    """The secret value of a symbol at a sample point: points 0..2 positive, later ones of either sign."""
+    """The secret value of a symbol at a sample point: points 0..2 positive, 3 negative, 4 of either sign."""
     source = random.Random(f"{_SEED} {name} {point}")
     low, high = ((30, 97), (103, 290), (310, 700), (20, 300), (20, 300))[point % 5]
     value = fmpq(source.randint(low * 1009, high * 1009), 100 * 1009)
-    return -value if point >= 3 and source.random() < 0.7 else value
+    return -value if point == 3 or (point > 3 and source.random() < 0.5) else value
 
 
 class Evaluator:

@@ -4,14 +4,11 @@ the scalar ladder.
 
 from __future__ import annotations
 
-import re
-from fractions import Fraction
 from typing import Any
 
 from stepgauge.verifiers.symbolic import cost, regions
-from stepgauge.verifiers.symbolic.exact import rational
+from stepgauge.verifiers.symbolic.kinds import exact_value, is_region, key, keys, plain_equation, scale, words
 from stepgauge.verifiers.symbolic.matrices import entries, has_matrix
-from stepgauge.verifiers.symbolic.modular import fingerprint
 from stepgauge.verifiers.symbolic.nodes import (
     Add,
     BaseNum,
@@ -50,7 +47,6 @@ from stepgauge.verifiers.symbolic.units import si
 _MAX_ITEMS = 64
 _COLLECTIONS = (ListOf, SetOf, Seq)
 _SCALAR_OPS = frozenset(("=", "<", ">", "<=", ">=", "!=", "~"))
-_ARTICLE = re.compile(r"(?:a|an|the)\s+(?=\w)", re.IGNORECASE)
 _SPELLED = {"Omega": "Ω"}
 _MIRROR = {">": "<", ">=": "<=", "supset": "subset", "supseteq": "subseteq"}
 _NUMERALS = frozenset((Int, Dec, Div, Neg))
@@ -166,7 +162,7 @@ class _Comparison:
         if not isinstance(a, Text) and not isinstance(b, Text):
             return None
         if isinstance(a, Text) and isinstance(b, Text):
-            same = _words(a.value, self.policy) == _words(b.value, self.policy)
+            same = words(a.value, self.policy) == words(b.value, self.policy)
             return equal("text") if same else different("text", "other words")
         return different("text", "words against a formula")
 
@@ -179,7 +175,7 @@ class _Comparison:
         if found.verdict == "equal" or self.policy.percent_sign == "required":
             return found
         inner, other = (a.value, b) if isinstance(a, Percent) else (getattr(b, "value", b), a)
-        value = _exact(inner)
+        value = exact_value(inner)
         if value is None or value.q != 1 or isinstance(other, (Rel, *_COLLECTIONS)):
             return found
         loose = self.compare(inner, other)
@@ -201,7 +197,7 @@ class _Comparison:
             (one, dims), (other, dims_other) = si(a.unit), si(b.unit)
             if dims != dims_other:
                 return different("units", "other units")
-            return self.compare(_scale(a.value, one), _scale(b.value, other))
+            return self.compare(scale(a.value, one), scale(b.value, other))
         quantity, other_node = (a, b) if isinstance(a, Quantity) else (b, a)
         assert isinstance(quantity, Quantity)
         if isinstance(other_node, (Rel, *_COLLECTIONS, SetOp)):
@@ -237,9 +233,9 @@ class _Comparison:
 
     def areas(self, a: Node, b: Node) -> Outcome | None:
         """Sets of reals, where at least one side is more than a list."""
-        if not (_is_region(a) or _is_region(b)) or (isinstance(a, Seq) and isinstance(b, Seq)):
+        if not (is_region(a) or is_region(b)) or (isinstance(a, Seq) and isinstance(b, Seq)):
             return None
-        if _plain_equation(a) and _plain_equation(b):
+        if plain_equation(a) and plain_equation(b):
             return None
         try:
             left, right = regions.solution(a), regions.solution(b)
@@ -306,7 +302,7 @@ class _Comparison:
 
     def unordered(self, a: tuple[Node, ...], b: tuple[Node, ...]) -> Outcome:
         """Sets: each member of one has its equal in the other."""
-        left_keys, right_keys = _keys(a), _keys(b)
+        left_keys, right_keys = keys(a), keys(b)
         if left_keys is not None and left_keys == right_keys:
             return equal("structure")
         if max(len(a), len(b)) > _MAX_ITEMS:
@@ -336,10 +332,10 @@ class _Comparison:
         kept: list[Node] = []
         seen: set[Any] = set()
         for item in items:
-            key = _key(item)
-            if key in seen:
+            mark = key(item)
+            if mark in seen:
                 continue
-            seen.add(key)
+            seen.add(mark)
             kept.append(item)
         return kept
 
@@ -350,7 +346,7 @@ class _Comparison:
             if len(a.items) != len(b.items):
                 return different("structure", "other ratios")
             if any(isinstance(item, Dots) for item in (*a.items, *b.items)) or any(
-                _exact(item) == 0 for item in (*a.items, *b.items)
+                exact_value(item) == 0 for item in (*a.items, *b.items)
             ):
                 return self.ordered(a.items, b.items)
             first, other = a.items[0], b.items[0]
@@ -362,7 +358,7 @@ class _Comparison:
             )
         ratio, value = (a, b) if isinstance(a, Ratio) else (b, a)
         assert isinstance(ratio, Ratio)
-        if len(ratio.items) == 2 and _exact(ratio.items[1]) != 0 and not isinstance(value, (Rel, *_COLLECTIONS)):
+        if len(ratio.items) == 2 and exact_value(ratio.items[1]) != 0 and not isinstance(value, (Rel, *_COLLECTIONS)):
             return self.compare(Div(*ratio.items), value)
         return different("structure", "a ratio against something else")
 
@@ -372,7 +368,7 @@ class _Comparison:
         if isinstance(a, BaseNum) and isinstance(b, BaseNum):
             return (
                 equal("exact")
-                if _exact(a) == _exact(b) and _exact(a) is not None
+                if exact_value(a) == exact_value(b) and exact_value(a) is not None
                 else different("exact", "other numerals")
             )
         numeral, other = (a, b) if isinstance(a, BaseNum) else (b, a)
@@ -390,8 +386,8 @@ class _Comparison:
             return different("exact", "other moduli")
         if a.left != b.left and Sym("?") not in (a.left, b.left):
             return different("structure", "other variables")
-        modulus = _exact(a.modulus)
-        left, right = _exact(a.right), _exact(b.right)
+        modulus = exact_value(a.modulus)
+        left, right = exact_value(a.right), exact_value(b.right)
         if modulus and left is not None and right is not None:
             return equal("exact") if ((left - right) / modulus).q == 1 else different("exact", "other residues")
         return self.compare(a.right, b.right)
@@ -473,60 +469,6 @@ def is_collection(node: Node) -> bool:
 
 def _as_list(pairs: tuple[tuple[Node, Node], ...]) -> Node:
     return ListOf(tuple(Rel(("=",), pair, True) for pair in pairs), ",")
-
-
-def _words(text: str, policy: Policy) -> str:
-    words = " ".join("".join(char if char.isalnum() else " " for char in text).split())
-    if leading := _ARTICLE.match(words):
-        words = words[leading.end() :]
-    words = " ".join(word.removesuffix("s") if len(word) > 3 else word for word in words.split())
-    return words.casefold() if policy.fold_case else words
-
-
-def _exact(node: Node) -> Any | None:
-    try:
-        return rational(node)
-    except cost.Undefined:
-        return None
-
-
-def _scale(value: Node, factor: Fraction) -> Node:
-    if factor == 1:
-        return value
-    return Mul((value, Div(Int(factor.numerator), Int(factor.denominator))))
-
-
-def _is_region(node: Node) -> bool:
-    if isinstance(node, (SetOp, Builder)) or (isinstance(node, Sym) and node.name.startswith("\\R")):
-        return True
-    if isinstance(node, Rel):
-        return any(op in ("<", ">", "<=", ">=", "!=", "in", "notin") for op in node.ops)
-    if isinstance(node, (ListOf, System)):
-        return bool(node.items) and all(_is_region(item) for item in node.items)
-    return isinstance(node, Seq) and len(node.items) == 2 and (node.open, node.close) != ("(", ")")
-
-
-def _plain_equation(node: Node) -> bool:
-    return isinstance(node, Rel) and set(node.ops) == {"="}
-
-
-def _key(node: Node) -> Any:
-    value = None if isinstance(node, (Percent, BaseNum)) else _exact(node)
-    if value is not None:
-        return ("number", value.p, value.q)
-    if isinstance(node, (Rel, Text, Quantity, Congruence, Ratio, SetOf, Seq, ListOf)):
-        return node
-    try:
-        return ("print", fingerprint(node).value)
-    except (cost.Undefined, cost.TooLarge):
-        return node
-
-
-def _keys(items: tuple[Node, ...]) -> set[Any] | None:
-    values = [None if isinstance(item, Percent) else _exact(item) for item in items]
-    if any(value is None for value in values):
-        return None
-    return {(value.p, value.q) for value in values if value is not None}
 
 
 def _canonical(rel: Rel) -> Rel:

@@ -268,8 +268,8 @@ class StepScores:
         if scored != (self.status == "ok"):
             found = "has scored steps" if scored else "has none"
             raise ValueError(
-                f"StepScores.status {self.status!r} contradicts values, which {found}; "
-                "'ok' means at least one step scored, 'abstain' and 'error' mean none"
+                f"StepScores.status {self.status!r} contradicts values, which {found}; 'ok' means at least one step "
+                "scored, 'abstain' and 'error' mean none; without steps: StepScores.abstain(0, kind, 'no_claim')"
             )
         if self.error_step is not None and not -1 <= self.error_step < len(values):
             raise ValueError(f"StepScores.error_step must be -1..{len(values) - 1}, got {self.error_step}")
@@ -430,7 +430,16 @@ class Scorer(ABC):
         return Session(self, prefix)
 
     def extend_batch(self, sessions: Sequence[Session], steps: Sequence[str]) -> list[StepScores]:
-        """Extend each session by its step (a beam at once); sessions and steps pair up."""
+        """Extend each session by its step (a beam at once); sessions and steps pair up, each session once.
+
+        Raises ValueError for lengths that differ, or a session given twice (fork it first).
+        """
+        distinct = len({id(session) for session in sessions})
+        if not len(sessions) == len(steps) == distinct:
+            raise ValueError(
+                f"extend_batch needs one step a session, each session once; got {len(sessions)} sessions ({distinct} "
+                f"distinct) and {len(steps)} steps; fork() makes a branch"
+            )
         grown = [
             replace(s.rollout, steps=(*s.rollout.steps, step), text=None, spans=(), token_ids=None)
             for s, step in zip(sessions, steps, strict=True)
@@ -472,7 +481,12 @@ def score_each(
     """
     stop = math.inf if deadline_s is None else time.monotonic() + deadline_s
     results = []
-    for rollout in rollouts:
+    for index, rollout in enumerate(rollouts):
+        if not isinstance(rollout, Rollout):
+            raise TypeError(
+                f"score_batch takes Rollout objects; rollouts[{index}] is a {type(rollout).__name__}; "
+                "stepgauge.data.from_row builds one from a row"
+            )
         steps = len(rollout.steps)
         if time.monotonic() >= stop:
             results.append(StepScores.error(steps, kind, "timeout", f"deadline of {deadline_s} s passed"))

@@ -232,6 +232,8 @@ def check_scorer(scorer: Scorer, rollouts: Sequence[Rollout] | None = None) -> N
         >>> from stepgauge import load
         >>> check_scorer(load("math"))
     """
+    if not isinstance(scorer, Scorer):
+        raise TypeError(f"check_scorer takes a Scorer instance, got {scorer!r:.80}; pass MyScorer(), not MyScorer")
     cases = [*sample_rollouts(), *(rollouts or ())]
     for check in SCORER_CHECKS.values():
         check(scorer, cases)

@@ -205,8 +205,15 @@ def test_extend_batch_pairs_sessions_with_steps():
     sessions = [scorer.open(Rollout("p", ())), scorer.open(Rollout("p", ("abc",), text="abc", spans=((0, 3),)))]
     scores = scorer.extend_batch(sessions, ["a", "ab"])
     assert [s.values for s in scores] == [(0.01,), (0.03, 0.02)]
-    with pytest.raises(ValueError, match="argument"):
+    with pytest.raises(ValueError, match="2 sessions .2 distinct. and 1 steps"):
         scorer.extend_batch(sessions, ["a"])
+    with pytest.raises(ValueError, match="2 sessions .1 distinct. and 2 steps"):
+        scorer.extend_batch([sessions[0]] * 2, ["a", "b"])
+
+
+def test_a_row_is_not_a_rollout():
+    with pytest.raises(TypeError, match=r"rollouts\[1\] is a dict; .*from_row"):
+        load("arithmetic").score_batch([Rollout("p", ("a",)), {"problem": "p", "steps": ["a"]}])
 
 
 def test_load_knows_its_names_and_says_what_there_is():

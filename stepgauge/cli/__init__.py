@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import signal
 import sys
 
 import typer
@@ -18,7 +18,8 @@ INTERRUPTED = 130  # what typer exits with on ctrl-c
 app = typer.Typer(
     name="stepgauge",
     help="Score every step of a reasoning trace, rerank best-of-n candidates, check answers, filter datasets.\n\n"
-    "Exit codes: 0 done (skipped rows are reported on stderr), 1 nothing usable came out, 2 wrong usage or input.",
+    "Exit codes: 0 done (skipped rows are reported on stderr), 1 no row could be read or scored, 2 wrong usage or "
+    "input.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -34,11 +35,9 @@ app.command("scorers")(scorers_command)
 
 def main() -> None:
     """Run the command line; expected failures become one line on stderr and exit code 2."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that temporary files are removed
     try:
         app()
-    except BrokenPipeError:  # the reader of our output left, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except (ValueError, TypeError, OSError, ImportError) as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(2)

@@ -150,8 +150,8 @@ def score_row(rollout: Rollout, name: str, scores: StepScores) -> dict[str, Any]
 
 
 def print_json(row: Mapping[str, Any] | Sequence[Any]) -> None:
-    """One line of strict JSON on stdout."""
-    typer.echo(json.dumps(row, ensure_ascii=False, allow_nan=False))
+    """One line of strict JSON on stdout, in ASCII: model text cannot steer a terminal."""
+    typer.echo(json.dumps(row, allow_nan=False))
 
 
 class Failures:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -41,6 +42,8 @@ def filter_command(
         stepgauge filter rollouts.jsonl --scorer arithmetic --min-aggregate 0.5 --out kept.jsonl
     """
     scorers = load_scorers(scorer)
+    if math.isnan(min_aggregate):
+        raise ValueError("--min-aggregate must be a number, got nan; no score reaches it")
     if len(scorers) > 1:
         raise ValueError(f"filter takes one scorer, got {scorer!r}")
     ((name, one),) = scorers.items()
@@ -50,14 +53,13 @@ def filter_command(
     def kept() -> Iterator[dict[str, Any]]:
         with progress_bar("filtering") as advance:
             for batch in batches(rollouts):
-                for rollout, scores in zip(batch, one.score_batch(batch), strict=True):
+                for rollout, scores in zip(batch, one.score_batch(batch, progress=advance), strict=True):
                     failures.note(name, scores)
                     score = scores.aggregate()
                     verdict = "not scored" if score is None else "kept" if score >= min_aggregate else "too low"
                     counts[verdict] += 1
                     if verdict == "kept":
                         yield {**to_row(rollout), "score": score, "scorer": name}
-                advance(len(batch))
 
     write_rows(out, kept())
     one.close()

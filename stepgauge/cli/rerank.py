@@ -65,12 +65,12 @@ def rerank_command(
             f"error: no rollout could be scored: {one_line(next(iter(result.failures.values())), 300)}", err=True
         )
         raise typer.Exit(1)
-    if out is not None:
-        write_rows(out, (pick.to_row() for pick in result.picks))
     if json_out:
         print_json(_as_json(result))
     else:
         _print_table(result)
+    if out is not None:
+        write_rows(out, (pick.to_row() for pick in result.picks))
     for name, message in result.failures.items():
         typer.echo(f"{name} failed on some rollouts, first with: {one_line(message, 300)}", err=True)
     if out is not None:
@@ -102,6 +102,8 @@ def _print_table(result: Rerank) -> None:
         f"{counts['not_scored']} not scored"
         + (f", {counts['scorer_errors']} of them by failure" * bool(counts["scorer_errors"])),
     ]
+    if counts["conflicting_gold"]:
+        facts.append(f"{counts['conflicting_gold']} problems with several gold answers, of which the first counts")
     if counts["undecided"]:
         facts.append(f"{counts['undecided']} answers could not be compared with gold and count as wrong")
     typer.echo("; ".join(facts))

@@ -27,6 +27,8 @@ from stepgauge.cli.common import (
 )
 from stepgauge.data import write_rows
 
+SHOWN_STEPS = 50
+
 
 def score_command(
     source: Source,
@@ -56,11 +58,10 @@ def score_command(
             for batch in batches(rollouts):
                 counts["rollouts"] += len(batch)
                 for name, one in scorers.items():
-                    for rollout, scores in zip(batch, one.score_batch(batch), strict=True):
+                    for rollout, scores in zip(batch, one.score_batch(batch, progress=advance), strict=True):
                         counts[scores.status] += 1
                         failures.note(name, scores)
                         yield score_row(rollout, name, scores)
-                advance(len(batch))
 
     if out is not None:
         write_rows(out, rows())
@@ -81,7 +82,8 @@ def score_command(
 
 
 def _line(row: dict[str, Any]) -> str:
-    steps = " ".join("·" if value is None else f"{value:.3g}" for value in row["values"])
+    steps = " ".join("·" if value is None else f"{value:.3g}" for value in row["values"][:SHOWN_STEPS])
+    steps += f" … {len(row['values'])} steps" if len(row["values"]) > SHOWN_STEPS else ""
     if row["status"] != "ok":
         return f"{one_line(row['id'])}\t{row['scorer']}\t{row['status']}: {row['summary'].get('reason')}\t[{steps}]"
     error = "" if row["first_error"] in (None, -1) else f"\tfirst error at step {row['first_error']}"

@@ -70,6 +70,8 @@ def _judge(row: dict[str, Any]) -> Verdict:
     for name in ("gold", "prediction"):
         if name not in row:
             raise KeyError(f"column '{name}' is missing; a row needs id, gold and prediction")
+        if isinstance(row[name], int | float) and not isinstance(row[name], bool):
+            row[name] = str(row[name])
         if not isinstance(row[name], str):
             raise TypeError(f"column '{name}' must be text, got {type(row[name]).__name__}; put it in quotes")
     form = row.get("form")

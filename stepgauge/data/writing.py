@@ -107,6 +107,13 @@ def _finite(value: Any) -> Any:
     return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
+def _without_empty_structs(value: Any) -> Any:
+    """Parquet has no struct without fields: {} becomes null."""
+    if isinstance(value, dict):
+        return {key: _without_empty_structs(item) for key, item in value.items()} or None
+    return [_without_empty_structs(item) for item in value] if isinstance(value, list) else value
+
+
 def _write_parquet(target: Path, rows: Iterable[Mapping[str, Any]]) -> int:
     """Two passes over a spool of JSON lines, because a column's type is known only after the last row."""
     import pyarrow as pa
@@ -154,6 +161,6 @@ def _write_dataset(target: Path, rows: Iterable[Mapping[str, Any]]) -> int:
 
 def _batches(spool: Path) -> Iterator[list[dict[str, Any]]]:
     with spool.open("rb") as stream:
-        rows = map(json.loads, stream)
+        rows = (_without_empty_structs(json.loads(line)) for line in stream)
         while batch := list(islice(rows, _BATCH)):
             yield batch

@@ -123,6 +123,7 @@ def rerank(
         "rollouts": len(used),
         "without_answer": sum(answer is None for j in judged for answer in j.answers),
         "with_gold": sum(j.correct is not None for j in judged),
+        "conflicting_gold": sum(len({r.gold for r in g.rollouts} - {None}) > 1 for g in groups),
         "undecided": sum(j.undecided for j in judged),
         "not_scored": sum(s.status != "ok" for g in groups for results in g.scores.values() for s in results),
         "scorer_errors": sum(s.status == "error" for g in groups for results in g.scores.values() for s in results),

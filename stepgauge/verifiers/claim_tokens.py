@@ -172,8 +172,8 @@ def _takes_part(tokens: Sequence[Token], start: int) -> bool:
         return True
     if word == "of":  # 3 groups of 4, 1 out of 4
         return any(t.kind == "number" or t.text.lower() in _PART_OF for t in tokens[max(0, start - 4) : start - 1])
-    if word in _LABELS and start + 1 < len(tokens) and tokens[start + 1].text == "-":  # Step 2 - 3 * 5
-        return True
+    if _unit(word) in _LABELS and start + 1 < len(tokens) and tokens[start + 1].text in ("-", "="):
+        return True  # Step 2 - 3 * 5, Week 2 = 35 + 35
     if token.kind != "open":
         return False
     inside = takewhile(lambda t: t.kind != "close", tokens[start + 1 :])

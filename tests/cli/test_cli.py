@@ -188,7 +188,8 @@ def test_verify(tmp_path):
         {"id": "a", "gold": "1/2", "prediction": "0.5", "form": "answer"},
         {"id": "b", "gold": "12", "prediction": "So it is 13. The answer is 12.", "form": "response"},
         {"id": "c", "gold": "12", "prediction": "13"},
-        {"id": "d", "gold": 12, "prediction": "13"},
+        {"id": "d", "gold": None, "prediction": "13"},
+        {"id": "g", "gold": 12, "prediction": "12.0"},
         {"id": "e", "gold": "12", "prediction": "13", "form": "essay"},
         {"id": "f", "gold": "12", "prediction": ""},
     ]
@@ -196,10 +197,10 @@ def test_verify(tmp_path):
     result = run("verify", write(tmp_path / "cases.jsonl", cases), "--out", out)
     assert result.returncode == 0, result.stderr
     verdicts = {row["id"]: row["verdict"] for row in rows_of(out)}
-    assert verdicts == {"a": "equal", "b": "equal", "c": "different", "f": "invalid"}
+    assert verdicts == {"a": "equal", "b": "equal", "c": "different", "f": "invalid", "g": "equal"}
     assert all(set(row) == {"id", "verdict", "reason", "ms"} for row in rows_of(out))
-    assert "cases.jsonl:4: column 'gold' must be text, got int" in result.stderr
-    assert "cases.jsonl:5: column 'form' must be 'answer' or 'response'" in result.stderr
+    assert "cases.jsonl:4: column 'gold' must be text, got NoneType" in result.stderr
+    assert "cases.jsonl:6: column 'form' must be 'answer' or 'response'" in result.stderr
 
 
 def test_filter_keeps_counts_and_round_trips(rollouts, tmp_path):
@@ -212,10 +213,11 @@ def test_filter_keeps_counts_and_round_trips(rollouts, tmp_path):
 
 
 def test_model_text_cannot_steer_the_terminal(tmp_path):
-    rows = [{"problem": "p", "id": "\x1b[2Jx\r", "steps": ["1 + 1 = 2"]}]
-    result = run("score", write(tmp_path / "r.jsonl", rows))
-    assert "\x1b" not in result.stdout
-    assert "\r" not in result.stdout
+    rows = [{"problem": "p", "id": "\x1b[2Jx\r\x9b\u202e", "steps": ["1 + 1 = 2"]}]
+    path = write(tmp_path / "r.jsonl", rows)
+    for result in (run("score", path), run("score", path, "--json"), run("rerank", path, "--json")):
+        assert result.returncode == 0
+        assert not set("\x1b\r\x9b\u202e") & set(result.stdout)
 
 
 def test_a_reader_that_leaves_is_no_error():
@@ -277,3 +279,37 @@ def test_one_failing_scorer_of_two_is_named(tmp_path):
     assert (
         f"none failed on some rollouts, first with: FileNotFoundError: there is no folder '{tmp_path}" in result.stderr
     )
+
+
+def test_rerank_writes_parquet_where_every_candidate_was_scored(rollouts, tmp_path):
+    import pyarrow.parquet as pq
+
+    result = run("rerank", rollouts, "--out", tmp_path / "picks.parquet")
+    assert result.returncode == 0, result.stderr
+    assert [row["answer"] for row in pq.read_table(tmp_path / "picks.parquet").to_pylist()] == ["3", "8"]
+
+
+def test_conflicting_gold_is_said(tmp_path):
+    rows = [{"problem": "p", "gold": gold, "steps": ["The answer is 1."]} for gold in ("1", "2")]
+    assert "1 problems with several gold answers" in run("rerank", write(tmp_path / "r.jsonl", rows)).stdout
+
+
+def test_filter_refuses_nan(tmp_path):
+    result = run("filter", "bundled", "--min-aggregate", "nan", "--out", tmp_path / "x.jsonl")
+    assert result.returncode == 2
+    assert "must be a number, got nan" in result.stderr
+
+
+def test_a_terminated_run_cleans_up(tmp_path):
+    out = tmp_path / "scores.jsonl"
+    command = [sys.executable, "-m", "stepgauge", "score", "-", "--out", str(out)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdin.write((json.dumps(to_row(bundled()[0])) + "\n").encode() * 600)
+    process.stdin.flush()
+    deadline = time.monotonic() + 60
+    while not any(tmp_path.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert list(tmp_path.iterdir()) == []

@@ -57,8 +57,14 @@ def _repeated(rng: random.Random) -> str:
     return rng.choice(_PIECES) * rng.randint(2, 400) + rng.choice(_PIECES) * rng.randint(0, 400)
 
 
+def _seconds(text: str) -> float:
+    start = time.process_time()
+    parse(text)
+    return time.process_time() - start
+
+
 def fuzz(inputs: int, seed: int = 0) -> dict[str, Any]:
-    """Parse ``inputs`` texts; counts of exceptions and of parsed ones, and the slowest item in CPU milliseconds."""
+    """Parse ``inputs`` texts; counts of exceptions and of parsed ones, and the slowest item (best of 4) in CPU ms."""
     rng = random.Random(seed)
     makers = (_soup, _soup, _mutant, _mutant, _mutant, _noise, _noise)
     exceptions, parsed, worst, worst_text = 0, 0, 0.0, ""
@@ -72,20 +78,17 @@ def fuzz(inputs: int, seed: int = 0) -> dict[str, Any]:
         except Exception as error:
             exceptions += 1
             sys.stderr.write(f"{type(error).__name__} on {text!r}\n")
+            continue
         took = time.process_time() - start
+        if took > worst:  # once more: a pause of the garbage collector is not the parser's
+            took = min(took, *(_seconds(text) for _ in range(3)))
         if took > worst:
             worst, worst_text = took, text
-    again = []
-    for _ in range(3):
-        start = time.process_time()
-        parse(worst_text)
-        again.append(time.process_time() - start)
     return {
         "inputs": inputs,
         "parsed": parsed,
         "exceptions": exceptions,
         "worst_ms": round(worst * 1e3, 3),
-        "worst_again_ms": round(min(again) * 1e3, 3),
         "worst_text": worst_text[:120],
     }
 

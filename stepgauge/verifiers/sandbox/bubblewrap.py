@@ -1,0 +1,93 @@
+"""The bubblewrap sandbox: own namespaces, no network, a read-only file system with Python's own files and no others."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import sys
+from pathlib import Path
+
+from stepgauge.verifiers.sandbox.local import LocalProgram, python_command
+from stepgauge.verifiers.sandbox.protocol import Limits, SandboxError
+
+__all__ = ["Bubblewrap"]
+
+_LIBRARIES = ("/usr/lib", "/usr/lib64", "/usr/lib32", "/lib", "/lib64")
+_FIRST_UID, _LAST_UID = 1_000_000_000, 2_000_000_000
+
+
+class Bubblewrap:
+    """Runs programs under ``bwrap``. Needs Linux on x86-64 and the bubblewrap package, as root or as a user.
+
+    As root each sandbox gets a user number of its own, which nothing else on the machine has; as a user it gets a user
+    namespace. Either way the program has no capabilities and cannot get any.
+    """
+
+    level = "bubblewrap"
+
+    def open(
+        self, source: str, limits: Limits, *, trusted: bool = False, deadline: float | None = None
+    ) -> LocalProgram:
+        """See ``Sandbox.open``. Raises SandboxError where ``bwrap`` is not installed."""
+        own_uid = _may_be_anyone()
+        uid = secrets.randbelow(_LAST_UID - _FIRST_UID) + _FIRST_UID if own_uid else None
+        command = [*_bwrap(own_uid), *python_command()]
+        return LocalProgram(
+            command, source, limits, trusted=trusted, uid=uid, count_processes=True, deadline=deadline
+        )
+
+
+def _may_be_anyone() -> bool:
+    """Whether we are root over all user numbers, rather than root of a small user namespace."""
+    if os.geteuid() != 0:
+        return False
+    maps = Path("/proc/self/uid_map").read_text(encoding="ascii").split()
+    return maps == ["0", "0", "4294967295"]
+
+
+def _bwrap(own_uid: bool) -> list[str]:
+    bwrap = shutil.which("bwrap")
+    if bwrap is None:
+        raise SandboxError(
+            "bubblewrap is not installed: `apt-get install bubblewrap` (or dnf, pacman); or use a SandboxFusion server, "
+            "sandbox='http://HOST:PORT'. Code is never run unprotected unless sandbox='unsafe-subprocess' asks for it"
+        )
+    command = [bwrap, "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    command += ["--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"]
+    for name, value in (("PYTHONHASHSEED", "0"), ("LANG", "C.UTF-8")):
+        command += ["--setenv", name, value]
+    if own_uid:  # the runner gives these up in every child, before the program starts
+        command += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_KILL"]
+    else:
+        command += ["--unshare-user", "--uid", "65534", "--gid", "65534"]
+    return [*command, *_files()]
+
+
+def _files() -> list[str]:
+    """The file system: the C libraries, Python without its site packages, /dev/null; nothing can be written."""
+    prefix = os.path.realpath(sys.base_prefix)
+    if prefix == "/":
+        raise SandboxError("Python's prefix is '/'; mounting it would show the program every file")
+    options, made = [], set[str]()
+
+    def folder(path: str) -> None:
+        for parent in reversed([path, *map(str, Path(path).parents)]):
+            if parent != "/" and parent not in made:
+                made.add(parent)
+                options.extend(["--perms", "0755", "--dir", parent])
+
+    for path in _LIBRARIES:
+        if os.path.islink(path):
+            options += ["--symlink", os.readlink(path), path]
+        elif os.path.isdir(path) and not path.startswith(prefix + "/"):
+            folder(path)
+            options += ["--ro-bind", path, path]
+    folder(prefix)
+    options += ["--ro-bind", prefix, prefix]
+    for pattern in ("lib/python*/site-packages", "lib/python*/dist-packages", "lib/python*/test"):
+        for hidden in sorted(map(str, Path(prefix).glob(pattern))):
+            if os.path.isdir(hidden) and not os.path.islink(hidden):
+                options += ["--perms", "0755", "--tmpfs", hidden, "--remount-ro", hidden]
+    folder("/dev")
+    return [*options, "--dev-bind", "/dev/null", "/dev/null", "--remount-ro", "/", "--chdir", "/"]

@@ -10,6 +10,7 @@ from stepgauge.testing import SCORER_CHECKS, check_scorer, sample_rollouts
 
 SCORERS = {
     "arithmetic": lambda: load("arithmetic"),
+    "code": lambda: load("code"),
     "embedded": lambda: load("embedded"),
     "math": lambda: load("math"),
 }

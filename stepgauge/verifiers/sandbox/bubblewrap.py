@@ -33,9 +33,7 @@ class Bubblewrap:
         own_uid = _may_be_anyone()
         uid = secrets.randbelow(_LAST_UID - _FIRST_UID) + _FIRST_UID if own_uid else None
         command = [*_bwrap(own_uid), *python_command()]
-        return LocalProgram(
-            command, source, limits, trusted=trusted, uid=uid, count_processes=True, deadline=deadline
-        )
+        return LocalProgram(command, source, limits, trusted=trusted, uid=uid, count_processes=True, deadline=deadline)
 
 
 def _may_be_anyone() -> bool:
@@ -50,8 +48,8 @@ def _bwrap(own_uid: bool) -> list[str]:
     bwrap = shutil.which("bwrap")
     if bwrap is None:
         raise SandboxError(
-            "bubblewrap is not installed: `apt-get install bubblewrap` (or dnf, pacman); or use a SandboxFusion server, "
-            "sandbox='http://HOST:PORT'. Code is never run unprotected unless sandbox='unsafe-subprocess' asks for it"
+            "bubblewrap is not installed: `apt-get install bubblewrap` (or dnf, pacman); or use a SandboxFusion "
+            "server, sandbox='http://HOST:PORT'. Code is never run unprotected unless sandbox='unsafe-subprocess' asks for it"
         )
     command = [bwrap, "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     command += ["--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"]

@@ -40,7 +40,7 @@ def confine(setup: dict[str, Any]) -> None:
     buffer = ctypes.create_string_buffer(rules, len(rules))
 
     class Program(ctypes.Structure):
-        _fields_ = [("length", ctypes.c_ushort), ("rules", ctypes.c_void_p)]  # noqa: RUF012
+        _fields_ = [("length", ctypes.c_ushort), ("rules", ctypes.c_void_p)]
 
     program = Program(len(rules) // 8, ctypes.addressof(buffer))
     prctl(22, 2, ctypes.addressof(program))  # PR_SET_SECCOMP, filter

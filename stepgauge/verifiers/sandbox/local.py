@@ -18,19 +18,19 @@ from typing import Any, Self
 from stepgauge.verifiers.sandbox.protocol import DeadlinePassed, Limits, Reply, SandboxError
 from stepgauge.verifiers.sandbox.seccomp import filter_program
 
-__all__ = ["LocalProgram", "python_command", "runner_source"]
+__all__ = ["LocalProgram", "python_command", "single_source"]
 
 GRACE_S = 10.0  # how long the runner may be late with an answer before the sandbox counts as broken
 START_S = 60.0
 
 
 @cache
-def runner_source() -> str:
-    """The source text of the runner: its three modules in one, free of imports from this package."""
+def single_source(*names: str) -> str:
+    """Modules of this folder as one source text, without their imports from this package: it runs anywhere."""
     folder = files("stepgauge.verifiers.sandbox")
     lines = [
         line
-        for name in ("plain.py", "child.py", "runner.py")
+        for name in names
         for line in (folder / name).read_text(encoding="utf-8").splitlines()
         if not line.startswith(("from __future__ ", "from stepgauge."))
     ]
@@ -40,7 +40,7 @@ def runner_source() -> str:
 def python_command() -> list[str]:
     """The command that runs the runner: this Python, without site packages and without the current folder."""
     python = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
-    return [python, "-s", "-S", "-P", "-B", "-X", "utf8", "-c", runner_source()]
+    return [python, "-s", "-S", "-P", "-B", "-X", "utf8", "-c", single_source("plain.py", "child.py", "runner.py")]
 
 
 class LocalProgram:

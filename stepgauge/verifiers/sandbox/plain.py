@@ -1,7 +1,7 @@
 """Plain data as JSON, exactly: what may cross between the program under test, its tests and this library.
 
-None, bool, int, float, complex, str, bytes, list, tuple, set, frozenset and dict keep their meaning. A JSON object whose
-only key starts with ``$`` is a tag (``{"$tuple": [1, 2]}``); lists and dicts with plain text keys are written as they are.
+None, bool, int, float, complex, str, bytes, list, tuple, set, frozenset and dict keep their meaning. A JSON object
+whose only key starts with ``$`` is a tag (``{"$tuple": [1, 2]}``); lists and dicts with text keys stay as they are.
 Runs inside the sandbox too, so it imports the standard library only.
 """
 

@@ -6,11 +6,15 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
-__all__ = ["DeadlinePassed", "Limits", "Program", "Reply", "Sandbox", "SandboxError"]
+__all__ = ["DeadlinePassed", "Limits", "Program", "Reply", "Sandbox", "SandboxError", "TransportError"]
 
 
 class SandboxError(RuntimeError):
     """The sandbox itself failed or is missing: no verdict about the program follows from it."""
+
+
+class TransportError(SandboxError):
+    """A sandbox on another machine could not be reached, or answered nonsense."""
 
 
 class DeadlinePassed(Exception):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
-import importlib.metadata
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stepgauge.scoring import Kind, Scorer
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["SCORERS", "ScorerInfo", "available", "load"]
 
@@ -61,8 +62,10 @@ SCORERS: dict[str, ScorerInfo] = {
 }
 
 
-def _third_party() -> dict[str, importlib.metadata.EntryPoint]:
-    return {entry.name: entry for entry in importlib.metadata.entry_points(group=ENTRY_POINTS)}
+def _third_party() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
 
 
 def available() -> list[dict[str, str | None]]:
@@ -122,6 +125,8 @@ def _load_third_party(spec: str, name: str, argument: str, options: dict[str, An
     entries = _third_party()
     if name not in entries:
         names = sorted({*SCORERS, *entries})
+        import difflib
+
         near = difflib.get_close_matches(name, names, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"there is no scorer {spec!r}.{hint} Known scorers: {', '.join(names)}")

@@ -5,7 +5,6 @@ Everything else in the library stands on this module; it imports the standard li
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import math
@@ -14,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 from stepgauge import __version__
 from stepgauge.aggregation import aggregate_steps
@@ -313,7 +312,8 @@ class StepScores:
         ``error_step`` where the scorer knows it; else the first scored step below ``threshold`` (default: the kind's).
 
         Raises:
-            ValueError: no ``error_step``, and either no step was scored or the kind has no threshold and none was given.
+            ValueError: no ``error_step``, and no step was scored, or there is no threshold: neither given nor usual for
+                the kind.
         """
         if self.error_step is not None:
             return self.error_step
@@ -376,8 +376,8 @@ class Scorer(ABC):
     Scorers are safe to share between threads. ``stepgauge.testing.check_scorer`` tests all of this.
     """
 
-    name: ClassVar[str]
-    kind: ClassVar[Kind] | Kind
+    name: str
+    kind: Kind
 
     @property
     def fingerprint(self) -> str:
@@ -411,6 +411,8 @@ class Scorer(ABC):
         self, rollouts: Sequence[Rollout], *, deadline_s: float | None = None, progress: Progress | None = None
     ) -> list[StepScores]:
         """``score_batch`` in a thread, for an event loop that must not wait."""
+        import asyncio
+
         return await asyncio.to_thread(self.score_batch, rollouts, deadline_s=deadline_s, progress=progress)
 
     def score_iter(self, rollouts: Iterable[Rollout], *, batch_size: int = 256) -> Iterator[StepScores]:
@@ -438,7 +440,7 @@ class Scorer(ABC):
             session.rollout = rollout
         return scores
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  # most scorers hold nothing
         """Free models, pools and connections; the scorer loads them again if used again."""
 
     def __enter__(self) -> Self:

@@ -3,12 +3,12 @@ from __future__ import annotations
 import math
 
 import pytest
-from conftest import method_cases
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stepgauge import aggregate_steps
 from stepgauge.aggregation import AGGREGATES
+from tests.casefiles import method_cases
 
 PROBABILITIES = st.lists(st.floats(1e-6, 1 - 1e-6), min_size=1, max_size=30)
 

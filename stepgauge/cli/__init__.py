@@ -13,6 +13,8 @@ from stepgauge.cli.score import score_command
 from stepgauge.cli.scorers import scorers_command
 from stepgauge.cli.verify import verify_command
 
+INTERRUPTED = 130  # what typer exits with on ctrl-c
+
 app = typer.Typer(
     name="stepgauge",
     help="Score every step of a reasoning trace, rerank best-of-n candidates, check answers, filter datasets.\n\n"
@@ -40,6 +42,7 @@ def main() -> None:
     except (ValueError, TypeError, OSError, ImportError) as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo("interrupted; nothing half-written was left", err=True)
-        sys.exit(130)
+    except SystemExit as stop:
+        if stop.code == INTERRUPTED:
+            typer.echo("interrupted; nothing half-written was left", err=True)
+        raise

@@ -19,6 +19,7 @@ from stepgauge.scoring import Rollout, Scorer, StepScores
 
 SHOWN_BAD_ROWS = 10
 BATCH = 256
+LOG_EVERY_S = 30.0
 
 Source = Annotated[
     str,
@@ -41,7 +42,12 @@ GoldOption = Annotated[
     str | None, typer.Option("--gold-field", help="Column that holds the gold answer, where it is not called 'gold'.")
 ]
 OutOption = Annotated[
-    str | None, typer.Option("--out", "-o", help="Write rows here: .jsonl or .parquet; written whole or not at all.")
+    str | None,
+    typer.Option(
+        "--out",
+        "-o",
+        help="Write rows here: .jsonl, .parquet, or a new datasets folder (no suffix); written whole or not at all.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for machines.")]
 LimitOption = Annotated[int | None, typer.Option("--limit", min=1, help="Read this many rollouts at most.")]
@@ -63,9 +69,13 @@ class BadRows:
 
     def __call__(self, bad: BadRow) -> None:
         """Report one bad row."""
+        self.skip(str(bad))
+
+    def skip(self, what: str) -> None:
+        """Count and show one row that is left out."""
         self.count += 1
         if self.count <= SHOWN_BAD_ROWS:
-            typer.echo(f"skipped {bad.source}:{bad.line}: {bad.message}", err=True)
+            typer.echo(f"skipped {one_line(what, 300)}", err=True)
         elif self.count == SHOWN_BAD_ROWS + 1:
             typer.echo("skipped more rows; the count follows", err=True)
 
@@ -85,18 +95,27 @@ def read(source: str, bad: BadRows, *, split: str, gold_field: str | None, limit
 
 @contextmanager
 def progress_bar(label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """A bar with the remaining time on stderr, for work of more than a second."""
+    """Progress on stderr for work of more than a second: a bar with the time left; in a log, a line every 30 s."""
+    console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    bar = Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+    bar = Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=console, transient=True)
     task = bar.add_task(label, total=total)
-    started, shown = time.monotonic(), False
+    started = time.monotonic()
+    next_line, done, shown = started + LOG_EVERY_S, 0, False
 
     def advance(count: int) -> None:
-        nonlocal shown
+        nonlocal next_line, done, shown
+        done += count
+        now = time.monotonic()
         bar.update(task, advance=count)
-        if not shown and time.monotonic() - started > 1:
+        if console.is_terminal and not shown and now - started > 1:
             bar.start()
             shown = True
+        elif not console.is_terminal and now >= next_line:
+            next_line = now + LOG_EVERY_S
+            rate = done / (now - started)
+            left = "" if total is None else f" of {total}, {(total - done) / rate:.0f} s left"
+            typer.echo(f"{label}: {done}{left}, {rate:.0f} a second", err=True)
 
     try:
         yield advance

@@ -35,7 +35,9 @@ def filter_command(
     Streams: memory does not grow with the input. Kept rows get the columns 'score' and 'scorer'. A rollout that could
     not be scored is dropped, and counted apart from those that scored too low.
 
-    Example: stepgauge filter rollouts.jsonl --scorer arithmetic --min-aggregate 0.5 --out kept.jsonl
+    \b
+    Example:
+        stepgauge filter rollouts.jsonl --scorer arithmetic --min-aggregate 0.5 --out kept.jsonl
     """
     scorers = load_scorers(scorer)
     if len(scorers) > 1:

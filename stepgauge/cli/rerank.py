@@ -41,11 +41,20 @@ def rerank_command(
     share of problems solved, with a bootstrap 95 % interval over problems. --out gets one row a problem: the picked id,
     the scores of all candidates, and which rules disagreed.
 
-    Example: stepgauge rerank rollouts.jsonl --scorer embedded,math --n 8 --out picks.jsonl
+    \b
+    Example:
+        stepgauge rerank rollouts.jsonl --scorer embedded,math --n 8 --out picks.jsonl
     """
     scorers = load_scorers(scorer)
     bad = BadRows()
-    rollouts = list(read(source, bad, split=split, gold_field=gold_field, limit=None))
+    rollouts = []
+    for rollout in read(source, bad, split=split, gold_field=gold_field, limit=None):
+        if rollout.problem or "problem_id" in rollout.meta:
+            rollouts.append(rollout)
+        else:
+            bad.skip(
+                f"{source}: rollout {rollout.id}: neither problem nor problem_id, so no telling what it competes with"
+            )
     bad.report(len(rollouts))
     with progress_bar("scoring", total=len(rollouts) * len(scorers)) as advance:
         result = rerank(rollouts, scorers, n=n, progress=advance)

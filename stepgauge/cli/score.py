@@ -40,7 +40,9 @@ def score_command(
 
     Prints a line a rollout (aggregate, first wrong step, the step scores; '·' = not scored), or JSON lines with --json.
 
-    Example: stepgauge score rollouts.jsonl --scorer arithmetic --out scores.jsonl
+    \b
+    Example:
+        stepgauge score rollouts.jsonl --scorer arithmetic --out scores.jsonl
     """
     scorers = load_scorers(scorer)
     bad = BadRows()

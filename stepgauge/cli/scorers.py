@@ -12,7 +12,9 @@ from stepgauge.scoring import KINDS
 def scorers_command(json_out: JsonOption = False) -> None:
     """List the scorers: what each needs, and what its numbers mean.
 
-    Example: stepgauge scorers
+    \b
+    Example:
+        stepgauge scorers
     """
     rows = available()
     if json_out:

@@ -30,7 +30,9 @@ def verify_command(
     Each row gives id, verdict (equal, different, undecided, invalid), reason and ms. Undecided and invalid say that the
     verifier could not tell; they are not 'wrong'.
 
-    Example: stepgauge verify cases.jsonl --out verdicts.jsonl
+    \b
+    Example:
+        stepgauge verify cases.jsonl --out verdicts.jsonl
     """
     bad, counts = BadRows(), Counter[str]()
 

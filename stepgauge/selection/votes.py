@@ -43,8 +43,12 @@ def _vote(answers: Sequence[Hashable | None], votes: dict[Hashable, float], scor
     if not votes:
         return Vote(None, {}, None)
     winner = max(votes, key=lambda answer: votes[answer])
-    mine = [index for index, answer in enumerate(answers) if answer == winner]
-    return Vote(winner, votes, max(mine, key=lambda index: (scores[index] is not None, _rank(scores[index]))))
+    return Vote(winner, votes, _best([at for at, answer in enumerate(answers) if answer == winner], scores))
+
+
+def _best(candidates: Sequence[int], scores: Sequence[float | None]) -> int:
+    """The best-scored of some candidates, the first of equals."""
+    return max(candidates, key=lambda index: (scores[index] is not None, _rank(scores[index])))
 
 
 def best_of_n(answers: Sequence[Hashable | None], scores: Sequence[float | None]) -> Vote:
@@ -68,7 +72,11 @@ def best_of_n(answers: Sequence[Hashable | None], scores: Sequence[float | None]
     for answer, score in zip(answers, scores, strict=True):
         if answer is not None:
             votes[answer] = max(votes.get(answer, -math.inf), _rank(score))
-    return _vote(answers, votes, scores)
+    answered = [index for index, answer in enumerate(answers) if answer is not None]
+    if not answered:
+        return Vote(None, {}, None)
+    best = _best(answered, scores)
+    return Vote(answers[best], votes, best)
 
 
 def majority_vote(answers: Sequence[Hashable | None]) -> Vote:

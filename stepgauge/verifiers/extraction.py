@@ -34,7 +34,7 @@ def _closing_brace(text: str, start: int) -> int | None:
 
 
 def extract_answer(text: str) -> ExtractedAnswer | None:
-    r"""Extract the final answer: the last ``\boxed{}``, else after ``####``, else after "answer is", else the last number.
+    r"""Extract the final answer: the last ``\boxed{}``, else after ``####`` or "answer is", else the last number.
 
     Looks behind the last ``</think>``; where a ``<think>`` never closes there is no answer (None).
 

@@ -9,6 +9,7 @@ from stepgauge.verifiers.answers import verify_response
 
 __all__ = ["MathScorer"]
 
+_UNCLAIMED: tuple[Reason, ...] = ("no_claim",)
 _REASONS: dict[str, Reason] = {"undecided": "undecided", "invalid": "unparsed"}
 
 
@@ -38,11 +39,11 @@ class MathScorer(Scorer):
             return StepScores.abstain(n_steps, "correctness", "no_gold")
         if n_steps == 0:
             return StepScores.abstain(n_steps, "correctness", "no_claim")
+        earlier = _UNCLAIMED * (n_steps - 1)
         verdict = verify_response(rollout.gold, rollout.response)
         summary = {"verdict": verdict.verdict, "reason": verdict.reason, "rung": verdict.rung}
         if verdict.verdict in _REASONS:
-            reasons = ("no_claim",) * (n_steps - 1) + (_REASONS[verdict.verdict],)
-            return StepScores((None,) * n_steps, "correctness", "abstain", reasons, summary=summary)
-        values = (None,) * (n_steps - 1) + (float(verdict.equal),)
-        reasons = ("no_claim",) * (n_steps - 1) + (None,)
-        return StepScores(values, "correctness", "ok", reasons, summary=summary)
+            unsure = (*earlier, _REASONS[verdict.verdict])
+            return StepScores((None,) * n_steps, "correctness", "abstain", unsure, summary=summary)
+        values = (*(None for _ in earlier), float(verdict.equal))
+        return StepScores(values, "correctness", "ok", (*earlier, None), summary=summary)

@@ -48,11 +48,13 @@ _SAME_OPERATOR = {"×": "*", "·": "*", "∗": "*", "⋅": "*", "÷": "/", "−"
 _CURRENCY = frozenset("€£¥₹¢")
 _SPOKEN = {"times": "*", "x": "*", "X": "*", "plus": "+", "minus": "-"}
 _COMPUTING_WORDS = frozenset(
-    "squared cubed dozen half twice double triple hundred thousand million billion over mod divided choose power".split()
+    "squared|cubed|dozen|half|twice|double|triple|hundred|thousand|million|billion|over|mod|divided|choose|power|"
+    "remainder".split("|")
 )
 _FUNCTIONS = frozenset(
-    "log ln lg exp sin cos tan cot sec csc sqrt root cbrt gcd lcm max min abs floor ceil round".split()
+    "log|ln|lg|exp|sin|cos|tan|cot|sec|csc|sqrt|root|cbrt|gcd|lcm|max|min|abs|floor|ceil|round".split("|")
 )
+_CONJUNCTIONS = frozenset("and|or|so|then|but|which|where|because|since|as|therefore|hence|thus|while".split("|"))
 _ONE_LETTER_UNITS = frozenset("mgshLlNJWVAKCFaA")  # "a" is the article; each only after a space
 _PROSE = frozenset(".,;:?!\n\"'“”‘’`<>|#*~…—→⇒&@，。；：？！、")
 
@@ -118,7 +120,7 @@ def _join_words(tokens: list[_Token]) -> list[_Token]:
     joined: list[_Token] = []
     for at, token in enumerate(tokens):
         before = joined[-1] if joined else None
-        after = tokens[at + 1] if at + 1 < len(tokens) else None
+        after = tokens[at + 1] if at + 1 < len(tokens) and tokens[at + 1].kind in ("number", "open") else None
         if token.kind == "word" and before is not None and before.kind in ("number", "close"):
             if token.text == "percent" and before.kind == "number":
                 joined[-1] = replace(before, percent=True)
@@ -126,8 +128,10 @@ def _join_words(tokens: list[_Token]) -> list[_Token]:
             operator = _SPOKEN.get(token.text)
             if token.text == "of" and (before.percent or (len(joined) > 1 and joined[-2].text == "/")):
                 operator = "*"
-            if operator and after is not None and after.kind in ("number", "open"):
+            if operator and after is not None:
                 token = _Token("operator", operator, token.glued)
+        elif token.text in ("x", "X") and before is not None and after is not None and not (token.glued or after.glued):
+            token = _Token("operator", "*", token.glued)  # 60 students x 2/3
         joined.append(token)
     return joined
 
@@ -219,6 +223,8 @@ class _Parser:
             unknown = len(token.text) == 1 and (token.glued or token.text not in _ONE_LETTER_UNITS)
             following = self.peek(1)
             call = following is not None and following.kind == "open" and following.glued
+            if token.text.lower() in _CONJUNCTIONS:
+                break
             if unknown or call or token.text.lower() in _COMPUTING_WORDS | _FUNCTIONS:
                 raise _NoClaim
             self.at += 1
@@ -247,7 +253,7 @@ def _left_start(tokens: Sequence[_Token], equals: int) -> Iterator[int]:
         low -= 1
     for start in range(low, equals):
         token = tokens[start]
-        dash = token.text == "-" and start == low
+        dash = token.text == "-" and (start == low or (not token.glued and tokens[start + 1].glued))
         bullet = start == low + 1 and tokens[low].text == "-" and _free(tokens, low)
         if (token.kind in ("number", "open") or dash) and (bullet or _free(tokens, start)):
             yield start
@@ -261,17 +267,27 @@ def _free(tokens: Sequence[_Token], start: int) -> bool:
     if before.kind == "stop":
         inside_number = token.glued and before.glued and start > 1 and tokens[start - 2].kind in ("number", "close")
         return before.text in _PROSE and not inside_number  # not 5:00, x_3, √16
+    if before.text == "and" and start > 1 and tokens[start - 2].kind == "number" and _fraction(tokens[start:]):
+        return False  # 1 and 1/4
     if before.kind == "word":
-        return not token.glued and before.text.lower() not in _FUNCTIONS
+        return not token.glued and before.text.lower() not in _FUNCTIONS and (token.text != "-" or len(before.text) > 1)
     return before.kind in ("equals", "open") or (before.kind == "close" and not token.glued)
+
+
+def _fraction(tokens: Sequence[_Token]) -> bool:
+    return [token.kind for token in tokens[:3]] == ["number", "operator", "number"] and tokens[1].text == "/"
 
 
 @dataclass(frozen=True, slots=True)
 class _Side:
     value: _Value
-    computed: bool
+    operations: int
     unit: bool
     end: int
+
+    @property
+    def computed(self) -> bool:
+        return self.operations > 0
 
 
 def _side(tokens: Sequence[_Token], reading: _Reading, *, whole: bool) -> _Side:
@@ -279,9 +295,11 @@ def _side(tokens: Sequence[_Token], reading: _Reading, *, whole: bool) -> _Side:
     number = parser.sum()
     following, after = parser.peek(), parser.peek(1)
     if following is not None:
-        unread = following.kind in ("operator", "number", "open") or (
+        unread = following.kind in ("operator", "open") or (
             following.kind == "stop" and following.glued and (following.text not in _PROSE or following.text == "!")
         )
+        unread = unread or (following.kind == "number" and not parser.had_unit)
+        unread = unread or (following.text == "and" and _fraction(tokens[parser.at + 1 :]))
         split = following.kind == "stop" and following.glued and after is not None and after.glued
         if whole or unread or (split and after is not None and after.kind == "number"):
             raise _NoClaim  # the expression goes on in a way that was not read
@@ -291,7 +309,7 @@ def _side(tokens: Sequence[_Token], reading: _Reading, *, whole: bool) -> _Side:
     digits = literal.digits if literal is not None else None
     if parser.operations == 1 and tokens[0].percent and parser.at == 1:
         digits = tokens[0].digits + (0 if reading == "plain" else 2)
-    return _Side(_Value(number, digits), parser.operations > 0, parser.had_unit, parser.at)
+    return _Side(_Value(number, digits), parser.operations, parser.had_unit, parser.at)
 
 
 def _agree(left: _Value, right: _Value, approximate: bool) -> bool:
@@ -321,10 +339,11 @@ def _claim(tokens: Sequence[_Token], equals: int) -> Claim | None:
                 continue
             text = _shown(tokens[start : equals + 1 + right.end])
             agree = _agree(left.value, right.value, tokens[equals].text == "≈")
-            if not left.computed and (not right.computed or (left.unit and not agree)):
-                continue  # "2 hours = 120 minutes": a conversion, not arithmetic
+            conversion = not left.computed or (_fraction(tokens[start:]) and left.operations == 1)
+            if (not left.computed and not right.computed) or (conversion and left.unit and not agree):
+                continue  # "2 hours = 120 minutes", "1/2 a cup = 4 ounces"
             outcomes.append((str(left.value.number), str(right.value.number), agree, text))
-        if outcomes and not (tokens[start].text == "-" and not any(agree for *_, agree, _ in outcomes)):
+        if outcomes and (tokens[start].text != "-" or any(agree for _, _, agree, _ in outcomes)):
             break  # a leading dash may be a bullet: then the next start is read too
     if not outcomes:
         return None
@@ -393,8 +412,8 @@ class ArithmeticScorer(Scorer):
         reasons = tuple(reason for _, reason, _ in judged)
         details = tuple({"claims": claims} if claims else {} for _, _, claims in judged)
         if all(value is None for value in values):
-            summary = {"reason": next(iter(reasons), "no_claim")}
-            return StepScores(values, "correctness", "abstain", reasons, summary=summary, details=details)
+            nothing = {"reason": next(iter(reasons), "no_claim")}
+            return StepScores(values, "correctness", "abstain", reasons, summary=nothing, details=details)
         false = [index for index, value in enumerate(values) if value == 0.0]
         summary = {"claims": sum(len(claims) for *_, claims in judged), "false_steps": len(false)}
         error_step = false[0] if false else None

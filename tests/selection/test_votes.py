@@ -3,11 +3,11 @@ from __future__ import annotations
 import math
 
 import pytest
-from conftest import method_cases
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepgauge.selection import best_of_n, borda_vote, bootstrap_interval, majority_vote, pass_at_k, weighted_vote
+from stepgauge.selection import best_of_n, bootstrap_interval, borda_vote, majority_vote, pass_at_k, weighted_vote
+from tests.casefiles import method_cases
 
 ANSWERS = st.lists(st.tuples(st.sampled_from(["A", "B", "C", None]), st.floats(0, 1)), min_size=1, max_size=20)
 

@@ -21,6 +21,7 @@ __all__ = ["CodeScorer", "Completer", "extract_program"]
 
 # (problem, the text so far, n) -> n texts that go on from there
 Completer = Callable[[str, str, int], Sequence[str]]
+MAX_CHARS = 1_000_000
 _PYTHON = frozenset(("python", "python3", "py", "py3"))
 
 
@@ -94,7 +95,7 @@ class CodeScorer(Scorer):
     Example:
         >>> from stepgauge.verifiers.code_tests import CallTest
         >>> tests = CodeTests((CallTest("add", (1, 2), 3),))
-        >>> CodeScorer().score(["def add(a, b):", "    return a + b"], reference=tests).values
+        >>> CodeScorer().score(["def add(a, b):", "    return a + b"], reference=tests).values  # doctest: +SKIP
         (None, 1.0)
     """
 
@@ -160,6 +161,8 @@ class CodeScorer(Scorer):
         source = extract_program(text)
         if source is None:
             return StepScores.abstain(n_steps, "correctness", "unparsed")
+        if len(source) > MAX_CHARS:
+            return StepScores.abstain(n_steps, "correctness", "too_large")
         try:
             return self._scores(rollout, source, tests, deadline)
         except DeadlinePassed as error:

@@ -139,7 +139,7 @@ def _same_numbers(left: str, right: str) -> bool:
 
 
 def _decimal(word: str) -> Decimal:
-    if len(word) > MAX_NUMBER_CHARS or not word.isascii():
+    if len(word) > MAX_NUMBER_CHARS or not word.isascii() or "_" in word:
         raise InvalidOperation
     number = Decimal(word)
     if not number.is_finite():

@@ -56,7 +56,7 @@ def run_tests(
     Example:
         >>> from stepgauge.verifiers.sandbox import choose_sandbox
         >>> tests = CodeTests((CallTest("add", (1, 2), 3),))
-        >>> run_tests("def add(a, b): return a - b", tests, choose_sandbox(), Limits())[0].reason
+        >>> run_tests("def add(a, b): return a - b", tests, choose_sandbox(), Limits())[0].reason  # doctest: +SKIP
         'wrong_output'
     """
     prompt = tests.prompt if tests.prompt.endswith("\n") or not tests.prompt else tests.prompt + "\n"

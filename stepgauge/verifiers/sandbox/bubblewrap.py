@@ -14,6 +14,7 @@ from stepgauge.verifiers.sandbox.protocol import Limits, SandboxError
 __all__ = ["Bubblewrap"]
 
 _LIBRARIES = ("/usr/lib", "/usr/lib64", "/usr/lib32", "/lib", "/lib64")
+_HIDDEN = ("site-packages", "dist-packages", "test")  # other people's code, and perhaps the tests' data
 _FIRST_UID, _LAST_UID = 1_000_000_000, 2_000_000_000
 
 
@@ -49,7 +50,7 @@ def _bwrap(own_uid: bool) -> list[str]:
     if bwrap is None:
         raise SandboxError(
             "bubblewrap is not installed: `apt-get install bubblewrap` (or dnf, pacman); or use a SandboxFusion "
-            "server, sandbox='http://HOST:PORT'. Code is never run unprotected unless sandbox='unsafe-subprocess' asks for it"
+            "server, sandbox='http://HOST:PORT'. It runs unprotected only if sandbox='unsafe-subprocess' asks for it"
         )
     command = [bwrap, "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     command += ["--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL"]
@@ -63,29 +64,25 @@ def _bwrap(own_uid: bool) -> list[str]:
 
 
 def _files() -> list[str]:
-    """The file system: the C libraries, Python without its site packages, /dev/null; nothing can be written."""
-    prefix = os.path.realpath(sys.base_prefix)
-    if prefix == "/":
-        raise SandboxError("Python's prefix is '/'; mounting it would show the program every file")
+    """The file system: C libraries, Python and its standard library, /dev/null; nothing in it can be written."""
+    prefix, python = os.path.realpath(sys.base_prefix), python_command()[0]
     options, made = [], set[str]()
 
-    def folder(path: str) -> None:
-        for parent in reversed([path, *map(str, Path(path).parents)]):
-            if parent != "/" and parent not in made:
+    def show(path: str, how: str) -> None:
+        for parent in reversed(list(map(str, Path(path).parents))[:-1]):
+            if parent not in made:
                 made.add(parent)
                 options.extend(["--perms", "0755", "--dir", parent])
+        options.extend([how, path, path])
 
-    for path in _LIBRARIES:
-        if os.path.islink(path):
+    for path in dict.fromkeys([*_LIBRARIES, f"{prefix}/lib", f"{prefix}/lib64"]):
+        if os.path.islink(path) and path in _LIBRARIES:
             options += ["--symlink", os.readlink(path), path]
-        elif os.path.isdir(path) and not path.startswith(prefix + "/"):
-            folder(path)
-            options += ["--ro-bind", path, path]
-    folder(prefix)
-    options += ["--ro-bind", prefix, prefix]
-    for pattern in ("lib/python*/site-packages", "lib/python*/dist-packages", "lib/python*/test"):
-        for hidden in sorted(map(str, Path(prefix).glob(pattern))):
-            if os.path.isdir(hidden) and not os.path.islink(hidden):
-                options += ["--perms", "0755", "--tmpfs", hidden, "--remount-ro", hidden]
-    folder("/dev")
-    return [*options, "--dev-bind", "/dev/null", "/dev/null", "--remount-ro", "/", "--chdir", "/"]
+        elif os.path.isdir(path):
+            show(path, "--ro-bind")
+            for hidden in sorted(map(str, Path(path).glob("python*/*"))):
+                if os.path.basename(hidden) in _HIDDEN and os.path.isdir(hidden) and not os.path.islink(hidden):
+                    options += ["--perms", "0755", "--tmpfs", hidden, "--remount-ro", hidden]
+    show(python, "--ro-bind")
+    show("/dev/null", "--dev-bind")
+    return [*options, "--remount-ro", "/", "--chdir", "/"]

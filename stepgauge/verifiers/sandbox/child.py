@@ -202,7 +202,8 @@ class Checks:
     def ask(self, request: dict[str, Any]) -> Any:
         """Ask the program; raises what it raised, as far as that is a built-in exception."""
         args = request.get("args", [])
-        self.send({"ask": {name: encode(value, pack) for name, value in request.items()}})
+        values = {name: encode(request[name], pack) for name in ("args", "kwargs") if name in request}
+        self.send({"ask": request | values})
         answer = json.loads(self.requests.readline())
         if "raised" in answer:
             raise raised(answer["raised"], answer["text"])
@@ -234,9 +235,10 @@ def pack(value: Any) -> Any:
 
 
 def raised(name: str, text: str) -> Exception:
-    """The exception that the program raised, in the process of the tests."""
+    """The exception that the program raised, in the process of the tests; never one that would end a loop of theirs."""
     kind = getattr(builtins, name, None)
-    if isinstance(kind, type) and issubclass(kind, Exception):
+    ends_loops = name in ("StopIteration", "StopAsyncIteration")
+    if isinstance(kind, type) and issubclass(kind, Exception) and not ends_loops:
         try:
             return kind(text)
         except TypeError:

@@ -63,7 +63,7 @@ def filter_program() -> bytes:
     for number in sorted(_DENIED.values()):
         rules += [_op(_JUMP_EQUAL, number, 0, 1), deny]
     rules += [_op(_JUMP_EQUAL, _CLONE3, 0, 1), _op(_RETURN, _ERRNO | errno.ENOSYS)]  # then the C library uses clone
-    rules += [_op(_JUMP_EQUAL, _CLONE, 0, 3), _op(_LOAD, _FIRST_ARGUMENT_AT), _op(_JUMP_SET, _CLONE_THREAD, 3, 0), deny]
+    rules += [_op(_JUMP_EQUAL, _CLONE, 0, 3), _op(_LOAD, _FIRST_ARGUMENT_AT), _op(_JUMP_SET, _CLONE_THREAD, 4, 0), deny]
     rules += [_op(_JUMP_EQUAL, _PRLIMIT64, 0, 2), _op(_LOAD, _FIRST_ARGUMENT_AT)]  # its own limits only
     rules += [_op(_JUMP_EQUAL, 0, 0, 1), _op(_RETURN, _ALLOW), deny]
     return b"".join(rules)

@@ -1,0 +1,43 @@
+"""What tests of the sandbox share."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+needs_bwrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap: apt-get install bubblewrap")
+
+
+def _parent(folder: Path) -> int:
+    """The parent of a process, 0 for one that is gone or a zombie."""
+    try:
+        fields = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return 0 if fields[0] == "Z" else int(fields[1])
+
+
+def descendants(pid: int) -> set[int]:
+    """The processes below one, those in other process namespaces too."""
+    parents = {int(folder.name): _parent(folder) for folder in Path("/proc").iterdir() if folder.name.isdigit()}
+    found = {pid}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {pid}
+
+
+def wait_until_gone(pids: set[int]) -> None:
+    """Fail if a process is still alive after 5 s."""
+    stop = time.monotonic() + 5
+    while left := {pid for pid in pids if _parent(Path(f"/proc/{pid}")) != 0}:
+        assert time.monotonic() < stop, f"still running: {left}"
+        time.sleep(0.05)
+
+
+def none_left() -> None:
+    """Fail if this process has descendants (other than pytest's own helpers) after 5 s."""
+    wait_until_gone(descendants(os.getpid()))

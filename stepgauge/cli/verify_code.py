@@ -13,7 +13,7 @@ from stepgauge.cli.common import BATCH, BadRows, one_line, print_json, progress_
 from stepgauge.data import BadRow, read_rows, write_rows
 from stepgauge.scoring import Rollout, StepScores
 from stepgauge.verifiers.code_answers import CodeScorer
-from stepgauge.verifiers.code_formats import tests_from_row
+from stepgauge.verifiers.code_formats import read_tests
 from stepgauge.verifiers.sandbox import Limits, SandboxError, choose_sandbox
 
 PROGRAM_COLUMNS = ("program", "completion", "response", "prediction", "solution", "code")
@@ -62,7 +62,7 @@ def _check(sandbox: str) -> None:
 def _rollouts(source: str, bad: BadRows) -> Iterator[Rollout]:
     for line, row in read_rows(source, on_bad=bad):
         try:
-            yield Rollout("", (_program(row),), reference=tests_from_row(row), id=_id(row, line))
+            yield Rollout("", (_program(row),), reference=read_tests(row), id=_id(row, line))
         except (TypeError, ValueError) as error:
             bad(BadRow(source, line, str(error)))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from stepgauge.verifiers.code_tests import CallTest, CheckTest, CodeTests, StdinTest, Test, check_tests
 
-__all__ = ["humaneval_tests", "livecodebench_tests", "mbpp_tests", "tests_from_row"]
+__all__ = ["humaneval_tests", "livecodebench_tests", "mbpp_tests", "read_tests"]
 
 MAX_PRIVATE_BYTES = 512 * 2**20
 # What solutions on contest sites may use without importing it.
@@ -106,7 +106,7 @@ def _loaded(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) else value
 
 
-def tests_from_row(row: Mapping[str, Any]) -> CodeTests:
+def read_tests(row: Mapping[str, Any]) -> CodeTests:
     """The tests of a data set's row, recognised by its columns.
 
     ``tests`` (or ``reference``): as ``CodeTests.to_json`` writes them · ``test`` + ``entry_point``: HumanEval ·

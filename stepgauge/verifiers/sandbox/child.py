@@ -173,10 +173,16 @@ class Remote:
         return iter(self._request("list"))
 
     def __len__(self) -> int:
-        return int(self._request("call", attr="__len__", args=[], kwargs={}))
+        return int(self._special("__len__"))
 
     def __getitem__(self, key: Any) -> Any:
-        return self._request("call", attr="__getitem__", args=[key], kwargs={})
+        return self._special("__getitem__", key)
+
+    def _special(self, name: str, *args: Any) -> Any:
+        try:
+            return self._request("call", attr=name, args=list(args), kwargs={})
+        except AttributeError as error:
+            raise TypeError(str(error)) from error  # what Python says of an object without it
 
     def _refuse(self, *_: Any) -> Any:
         raise TypeError("the program returned an object that is not plain data; it cannot be compared")

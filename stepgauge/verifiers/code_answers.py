@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
@@ -14,13 +17,14 @@ from stepgauge import __version__
 from stepgauge.scoring import Progress, Reason, Rollout, Scorer, StepScores, score_each
 from stepgauge.verifiers.code_judging import TestVerdict, run_tests
 from stepgauge.verifiers.code_tests import CodeTests
-from stepgauge.verifiers.first_error import first_error_search
-from stepgauge.verifiers.sandbox import DeadlinePassed, Limits, SandboxError, TransportError, choose_sandbox
+from stepgauge.verifiers.first_error import FirstError, first_error_search
+from stepgauge.verifiers.sandbox import DeadlinePassed, Limits, Sandbox, SandboxError, TransportError, choose_sandbox
 
 __all__ = ["CodeScorer", "Completer", "extract_program"]
 
 # (problem, the text so far, n) -> n texts that go on from there
 Completer = Callable[[str, str, int], Sequence[str]]
+Run = Callable[..., list[TestVerdict]]  # run_tests, all but the program given
 MAX_CHARS = 1_000_000
 _PYTHON = frozenset(("python", "python3", "py", "py3"))
 
@@ -138,19 +142,25 @@ class CodeScorer(Scorer):
         """See ``Scorer.score_batch``."""
         deadline = None if deadline_s is None else time.monotonic() + deadline_s
 
+        mine = threading.local()  # a sandbox is for one thread, and its runners die with the thread that started them
+
         def one(rollout: Rollout) -> StepScores:
+            if not hasattr(mine, "sandbox"):
+                mine.sandbox = stack.enter_context(choose_sandbox(self.sandbox))
             left = None if deadline is None else deadline - time.monotonic()
-            return score_each(lambda r: self._judge(r, deadline), [rollout], kind="correctness", deadline_s=left)[0]
+            judge = functools.partial(self._judge, sandbox=mine.sandbox, deadline=deadline)
+            return score_each(judge, [rollout], kind="correctness", deadline_s=left)[0]
 
         results = []
-        with ThreadPoolExecutor(self.workers or len(os.sched_getaffinity(0))) as pool:
+        workers = self.workers or len(os.sched_getaffinity(0))
+        with ThreadPoolExecutor(workers) as pool, ExitStack() as stack:
             for scores in pool.map(one, rollouts):
                 results.append(scores)
                 if progress is not None:
                     progress(1)
         return results
 
-    def _judge(self, rollout: Rollout, deadline: float | None) -> StepScores:
+    def _judge(self, rollout: Rollout, sandbox: Sandbox, deadline: float | None) -> StepScores:
         n_steps = len(rollout.steps)
         if n_steps == 0:
             return StepScores.abstain(0, "correctness", "no_claim")
@@ -163,50 +173,42 @@ class CodeScorer(Scorer):
             return StepScores.abstain(n_steps, "correctness", "unparsed")
         if len(source) > MAX_CHARS:
             return StepScores.abstain(n_steps, "correctness", "too_large")
+        limits = Limits(cpu_s=self.cpu_s, wall_s=self.wall_s, memory_mb=self.memory_mb)
+        run = functools.partial(run_tests, tests=tests, sandbox=sandbox, limits=limits, deadline=deadline)
         try:
-            return self._scores(rollout, source, tests, deadline)
+            return self._scores(rollout, run, source, sandbox.level)
         except DeadlinePassed as error:
             return StepScores.error(n_steps, "correctness", "timeout", str(error))
         except SandboxError as error:
             reason: Reason = "transport" if isinstance(error, TransportError) else "internal"
             return StepScores.error(n_steps, "correctness", reason, str(error))
 
-    def _run(self, source: str, tests: CodeTests, deadline: float | None, stop_at_failure: bool) -> list[TestVerdict]:
-        limits = Limits(cpu_s=self.cpu_s, wall_s=self.wall_s, memory_mb=self.memory_mb)
-        sandbox = choose_sandbox(self.sandbox)
-        return run_tests(source, tests, sandbox, limits, stop_at_failure=stop_at_failure, deadline=deadline)
-
-    def _scores(self, rollout: Rollout, source: str, tests: CodeTests, deadline: float | None) -> StepScores:
-        verdicts = self._run(source, tests, deadline, not self.partial)
+    def _scores(self, rollout: Rollout, run: Run, source: str, level: str) -> StepScores:
+        verdicts = run(source, stop_at_failure=not self.partial)
         passed = sum(verdict.passed for verdict in verdicts)
         failed = next((index for index, verdict in enumerate(verdicts) if not verdict.passed), None)
-        summary: dict[str, Any] = {
-            "verdict": "passed" if failed is None else "failed",
-            "passed": passed,
-            "tests": len(verdicts),
-            "sandbox": choose_sandbox(self.sandbox).level,
-        }
+        word = "passed" if failed is None else "failed"
+        summary: dict[str, Any] = {"verdict": word, "passed": passed, "tests": len(verdicts), "sandbox": level}
         if failed is not None:
             summary |= {"first_failed": failed, "reason": verdicts[failed].reason, "message": verdicts[failed].message}
-        n_steps = len(rollout.steps)
-        values: list[float | None] = [None] * n_steps
+        values: list[float | None] = [None] * len(rollout.steps)
         values[-1] = passed / len(verdicts) if self.partial else float(failed is None)
         error_step = None
         if self.completer is not None:
-            error_step = -1 if failed is None else self._first_error(rollout, tests, deadline, summary)
+            found = FirstError(-1, (), ()) if failed is None else self._first_error(rollout, run, self.completer)
+            error_step = found.step
+            summary["probes"] = [asdict(probe) for probe in found.probes]
             if error_step >= 0:
                 values[error_step] = values[error_step] or 0.0
         reasons: list[Reason | None] = ["no_claim" if value is None else None for value in values]
-        details: list[dict[str, Any]] = [{} for _ in range(n_steps)]
+        details: list[dict[str, Any]] = [{} for _ in values]
         details[-1] = {"tests": [asdict(verdict) for verdict in verdicts]}
         return StepScores(
             tuple(values), "correctness", "ok", tuple(reasons), error_step, summary=summary, details=tuple(details)
         )
 
-    def _first_error(self, rollout: Rollout, tests: CodeTests, deadline: float | None, summary: dict[str, Any]) -> int:
+    def _first_error(self, rollout: Rollout, run: Run, completer: Completer) -> FirstError:
         """The first step from which no completion passes; the whole program is known to fail."""
-        completer = self.completer
-        assert completer is not None
 
         def oracle(step: int) -> tuple[int, int]:
             if step == len(rollout.steps) - 1:
@@ -214,12 +216,11 @@ class CodeScorer(Scorer):
             prefix = _text(rollout.steps[: step + 1])
             texts = list(completer(rollout.problem, prefix, self.completions))
             programs = [extract_program(prefix + text) for text in texts]
-            passed = [self._passes(program, tests, deadline) for program in programs if program is not None]
+            passed = [
+                all(verdict.passed for verdict in run(program, stop_at_failure=True))
+                for program in programs
+                if program is not None
+            ]
             return sum(passed), len(texts)
 
-        found = first_error_search(oracle, len(rollout.steps))
-        summary["probes"] = [asdict(probe) for probe in found.probes]
-        return found.step
-
-    def _passes(self, source: str, tests: CodeTests, deadline: float | None) -> bool:
-        return all(verdict.passed for verdict in self._run(source, tests, deadline, True))
+        return first_error_search(oracle, len(rollout.steps))

@@ -39,5 +39,12 @@ def wait_until_gone(pids: set[int]) -> None:
 
 
 def none_left() -> None:
-    """Fail if this process has descendants (other than pytest's own helpers) after 5 s."""
-    wait_until_gone(descendants(os.getpid()))
+    """Fail if a sandbox below this process is still alive after 5 s."""
+    wait_until_gone({pid for pid in descendants(os.getpid()) if b"serve_program" in _command(pid)})
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""

@@ -86,7 +86,7 @@ TASKS = [
     Task(
         'def minmax(values: list[float]) -> tuple[float, float]:\n    """(smallest, largest)."""\n',
         "    return min(values), max(values)\n",
-        "assert candidate([2, 1, 3]) == (1, 3)\nassert candidate([5]) == (5, 5)\nlow, high = candidate([-1.5, 2.5])\nassert low < high",
+        "assert candidate([2, 3, 1]) == (1, 3)\nassert candidate([5]) == (5, 5)\nlow, high = candidate([-1.5, 2.5])\nassert low < high",
         (
             ("min(values), max(values)", "[min(values), max(values)]"),
             ("max(values)", "values[-1]"),

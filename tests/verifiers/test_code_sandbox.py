@@ -262,7 +262,7 @@ def test_nothing_is_left_when_we_are_killed():
     killed = subprocess.run([sys.executable, "-c", code], cwd=root, env=env, capture_output=True, text=True)
     assert killed.returncode == -9, killed.stderr
     pids = set(map(int, killed.stdout.split()))
-    assert len(pids) == 4, "bwrap, its first process, the runner, the program"
+    assert len(pids) == 5, "bwrap, its first process, the runner, the supervisor, the program"
     wait_until_gone(pids)
 
 

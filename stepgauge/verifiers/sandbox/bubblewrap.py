@@ -8,8 +8,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from stepgauge.verifiers.sandbox.local import LocalProgram, python_command
-from stepgauge.verifiers.sandbox.protocol import Limits, SandboxError
+from stepgauge.verifiers.sandbox.local import LocalSandbox, python_command
+from stepgauge.verifiers.sandbox.protocol import SandboxError
 
 __all__ = ["Bubblewrap"]
 
@@ -18,23 +18,23 @@ _HIDDEN = ("site-packages", "dist-packages", "test")  # other people's code, and
 _FIRST_UID, _LAST_UID = 1_000_000_000, 2_000_000_000
 
 
-class Bubblewrap:
+class Bubblewrap(LocalSandbox):
     """Runs programs under ``bwrap``. Needs Linux on x86-64 and the bubblewrap package, as root or as a user.
 
-    As root each sandbox gets a user number of its own, which nothing else on the machine has; as a user it gets a user
-    namespace. Either way the program has no capabilities and cannot get any.
+    As root each program gets a user number of its own, which nothing else on the machine has; as a user the sandbox
+    gets a user namespace. Either way the program has no capabilities and cannot get any.
     """
 
     level = "bubblewrap"
+    count_processes = True
 
-    def open(
-        self, source: str, limits: Limits, *, trusted: bool = False, deadline: float | None = None
-    ) -> LocalProgram:
-        """See ``Sandbox.open``. Raises SandboxError where ``bwrap`` is not installed."""
-        own_uid = _may_be_anyone()
-        uid = secrets.randbelow(_LAST_UID - _FIRST_UID) + _FIRST_UID if own_uid else None
-        command = [*_bwrap(own_uid), *python_command()]
-        return LocalProgram(command, source, limits, trusted=trusted, uid=uid, count_processes=True, deadline=deadline)
+    def command(self) -> list[str]:
+        """See ``LocalSandbox.command``."""
+        return [*_bwrap(_may_be_anyone()), *python_command()]
+
+    def uid(self) -> int | None:
+        """See ``LocalSandbox.uid``."""
+        return secrets.randbelow(_LAST_UID - _FIRST_UID) + _FIRST_UID if _may_be_anyone() else None
 
 
 def _may_be_anyone() -> bool:

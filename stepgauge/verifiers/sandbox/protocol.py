@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
 __all__ = ["DeadlinePassed", "Limits", "Program", "Reply", "Sandbox", "SandboxError", "TransportError"]
@@ -83,13 +82,11 @@ class Program(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *exc: object) -> None: ...
 
 
 class Sandbox(Protocol):
-    """A way to run hostile programs. ``level`` names it in results, with what it protects."""
+    """A way to run hostile programs; for one thread. In ``with`` it may keep what it started for the next program."""
 
     @property
     def level(self) -> str:
@@ -109,3 +106,7 @@ class Sandbox(Protocol):
             SandboxError: the sandbox is missing or failed, here or in any later call.
         """
         ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *exc: object) -> None: ...

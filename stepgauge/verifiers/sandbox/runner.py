@@ -3,8 +3,9 @@
 Its source text goes to ``python -c``, so it imports the standard library only. It never decides a verdict and never
 holds an expected value; it hands the child's bytes to the parent, which compares.
 
-One line of JSON each way. First the setup, answered by ``{"ready": true}``; then any number of requests, each with an
-``id`` that the answer repeats:
+A byte "+" announces a program. Then one line of JSON each way: first the setup, answered by ``{"ready": true}``; then
+any number of requests, each with an ``id`` that the answer repeats, and ``{"do": "close"}``, answered by
+``{"closed": true}``:
 ``{"do": "run", "stdin"}`` runs the program as a script;
 ``{"do": "ask", "line"}`` gives a line to a child that serves the program, and returns the line it answers with.
 """
@@ -124,7 +125,7 @@ def watch(
 
 
 class Runner:
-    """Serves the parent's requests, one at a time."""
+    """Serves requests about one program, one at a time."""
 
     def __init__(self, setup: dict[str, Any]) -> None:
         self.setup = setup
@@ -168,35 +169,66 @@ class Runner:
         if state == "line":
             answer = bytes(reads[read]).partition(b"\n")[0].decode("utf-8", "replace")
             return {"state": "line", "line": answer, "cpu_s": child.cpu_s() - before}
+        return self.close(state) or {}
+
+    def close(self, state: str = "closed") -> dict[str, Any] | None:
+        """End the serving child, if there is one."""
+        if self.served is None:
+            return None
+        child, read, write = self.served
         self.served = None
         os.close(read)
         os.close(write)
         return child.finish(state)
 
 
-def main() -> None:
-    """Serve the parent until it closes the channel."""
-    channel, out = os.fdopen(os.dup(0), "rb"), os.dup(1)
-    null = os.open("/dev/null", os.O_RDWR)
-    for fd in (0, 1):
-        os.dup2(null, fd)
-    prctl(1, 9)  # PR_SET_PDEATHSIG: die with the parent
+def supervise(channel: int, out: int) -> None:
+    """Serve the parent's requests about one program, from its setup to "close"."""
 
     def reply(message: dict[str, Any]) -> None:
         data = json.dumps(message).encode("ascii") + b"\n"
         while data:
             data = data[os.write(out, data) :]
 
-    runner = Runner(json.loads(channel.readline()))
-    reply({"ready": True})
-    for line in channel:
-        request = json.loads(line)
-        started = time.monotonic()
-        try:
-            answer = runner.run(request) if request["do"] == "run" else runner.ask(request)
-        except OSError as error:
-            answer = {"state": "failed", "message": f"{type(error).__name__}: {error}"}
-        reply(answer | {"id": request["id"], "wall_s": time.monotonic() - started})
+    with os.fdopen(os.dup(channel), "rb") as lines:
+        runner = Runner(json.loads(lines.readline()))
+        reply({"ready": True})
+        for line in lines:
+            request = json.loads(line)
+            if request["do"] == "close":
+                break
+            started = time.monotonic()
+            try:
+                answer = runner.run(request) if request["do"] == "run" else runner.ask(request)
+            except OSError as error:
+                answer = {"state": "failed", "message": f"{type(error).__name__}: {error}"}
+            reply(answer | {"id": request["id"], "wall_s": time.monotonic() - started})
+    runner.close()
+    reply({"closed": True})
+
+
+def main() -> None:
+    """Fork a supervisor for each program that the parent announces with one byte, one after another.
+
+    This process sees no program, no input and no output, so nothing of one program is in the memory of the next.
+    """
+    channel, out = os.dup(0), os.dup(1)
+    null = os.open("/dev/null", os.O_RDWR)
+    for fd in (0, 1):
+        os.dup2(null, fd)
+    die_with_parent = 1  # PR_SET_PDEATHSIG
+    prctl(die_with_parent, 9)
+    while os.read(channel, 1) == b"+":
+        pid = os.fork()
+        if pid == 0:
+            try:
+                prctl(die_with_parent, 9)
+                supervise(channel, out)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        if os.waitpid(pid, 0)[1] != 0:
+            break
 
 
 if __name__ == "__main__":

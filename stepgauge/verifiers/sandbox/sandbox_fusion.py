@@ -10,7 +10,6 @@ import secrets
 import time
 import urllib.error
 import urllib.request
-from types import TracebackType
 from typing import Any, Self
 
 from stepgauge.verifiers.sandbox.local import single_source
@@ -63,6 +62,12 @@ class SandboxFusion:
             )
         return RemoteProgram(self.url, source, limits, deadline)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        return None
+
 
 class RemoteProgram:
     """A program that is sent whole with every request."""
@@ -76,9 +81,7 @@ class RemoteProgram:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         return None
 
     def run(self, stdin: str) -> Reply:

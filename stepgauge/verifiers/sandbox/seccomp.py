@@ -33,6 +33,7 @@ _DENIED = {
     "io_uring_register": 427, "keyctl": 250, "add_key": 248, "request_key": 249, "modify_ldt": 154, "personality": 135,
     "fanotify_init": 300, "inotify_init": 253, "inotify_init1": 294, "name_to_handle_at": 303,
     "open_by_handle_at": 304, "sched_setaffinity": 203, "sched_setscheduler": 144,
+    "sched_setparam": 142, "sched_setattr": 314, "setpriority": 141, "ioprio_set": 251,
 }  # fmt: skip
 
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from stepgauge.verifiers.sandbox.local import LocalProgram, python_command
-from stepgauge.verifiers.sandbox.protocol import Limits
+from stepgauge.verifiers.sandbox.local import LocalSandbox, python_command
 
 __all__ = ["UnsafeSubprocess"]
 
 
-class UnsafeSubprocess:
-    """Runs programs as the current user. Time, memory and output are limited, and new processes, signals, sockets and
-    writing files are refused; but a program reads every file that you can read."""
+class UnsafeSubprocess(LocalSandbox):
+    """Runs programs as the current user. Time, memory and output are limited, and new processes, signals and sockets
+    are refused; but a program reads every file that you can read, and can delete files that you can delete."""
 
     level = "unsafe-subprocess"
+    count_processes = False
 
-    def open(
-        self, source: str, limits: Limits, *, trusted: bool = False, deadline: float | None = None
-    ) -> LocalProgram:
-        """See ``Sandbox.open``."""
-        return LocalProgram(
-            python_command(), source, limits, trusted=trusted, uid=None, count_processes=False, deadline=deadline
-        )
+    def command(self) -> list[str]:
+        """See ``LocalSandbox.command``."""
+        return python_command()

@@ -18,7 +18,7 @@ from stepgauge.verifiers.sandbox.bubblewrap import Bubblewrap
 from stepgauge.verifiers.sandbox.local import single_source
 from tests.verifiers.bwrap import needs_bwrap, none_left, wait_until_gone
 
-LIMITS = Limits(cpu_s=0.5, wall_s=1.5, memory_mb=256, output_kb=256)
+LIMITS = Limits(cpu_s=0.5, wall_s=1.5, memory_mb=128, output_kb=256)
 CALL = CodeTests((CallTest("f", (3,), 4),))
 CHECK = CodeTests((CheckTest("assert f(3) == 4\nassert not f(3) != 4\nassert f(10) in (11,)", ("f",)),))
 SCRIPT = CodeTests((StdinTest("3\n", "4\n"),))

@@ -1,5 +1,6 @@
 """The ``code`` scorer: programs out of responses, verdicts, the first wrong step, failures that are ours."""
 
+# ruff: noqa: E501  # tables of programs
 from __future__ import annotations
 
 import pickle
@@ -281,3 +282,20 @@ def test_mbpp_and_scripts():
     echo = CodeTests(tuple(StdinTest(f"{n}\n", f"{n * n}\n") for n in range(5)))
     assert CodeScorer().score(("n = int(input())", "print(n * n)"), reference=echo).values == (None, 1.0)
     assert CodeScorer(partial=True).score(("n = int(input())", "print(n)"), reference=echo).values == (None, 0.4)
+
+
+@needs_bwrap
+@pytest.mark.slow
+def test_many_programs_with_bombs():
+    """300 programs on all CPUs, one in a hundred a bomb: every verdict right, nothing left."""
+    bombs = [
+        "import os\ndef add(a, b):\n    while True:\n        try:\n            os.fork()\n        except OSError:\n            pass",
+        "def add(a, b):\n    x = []\n    while True:\n        x.append(bytearray(10**7))",
+        "import time\ndef add(a, b):\n    time.sleep(10**6)",
+    ]
+    wrong = (*RIGHT[:2], "    return a")
+    steps = [(bombs[i // 100],) if i % 100 == 50 else RIGHT if i % 2 else wrong for i in range(300)]
+    scorer = CodeScorer(cpu_s=1, wall_s=4, memory_mb=256)
+    results = scorer.score_batch([Rollout("", one, reference=ADD) for one in steps])
+    assert [scores.values[-1] for scores in results] == [float(one is RIGHT) for one in steps]
+    none_left()

@@ -16,7 +16,7 @@ from stepgauge.verifiers.code_tests import CallTest, CheckTest, CodeTests, Stdin
 from stepgauge.verifiers.sandbox import DeadlinePassed, Limits, SandboxError, choose_sandbox
 from stepgauge.verifiers.sandbox.bubblewrap import Bubblewrap
 from stepgauge.verifiers.sandbox.local import single_source
-from tests.verifiers.bwrap import needs_bwrap, none_left, wait_until_gone
+from tests.verifiers.bwrap import descendants, needs_bwrap, none_left, wait_until_gone
 
 LIMITS = Limits(cpu_s=0.5, wall_s=1.5, memory_mb=128, output_kb=256)
 CALL = CodeTests((CallTest("f", (3,), 4),))
@@ -166,7 +166,7 @@ def test_honest_scripts_pass(name):
 
 
 REACH = """
-import os, resource, sys
+import fcntl, os, resource, sys
 
 def attempts(pids):
     done = []
@@ -190,6 +190,10 @@ def attempts(pids):
         (lambda: resource.setrlimit(resource.RLIMIT_AS, (-1, -1)), "lift the memory limit"),
         (lambda: os.listdir("/etc"), "see /etc"), (lambda: os.listdir("/proc"), "see /proc"), (lambda: os.listdir("/home"), "see /home"),
         (lambda: os.execv(sys.executable, ["x"]), "start a program"),
+        (lambda: fcntl.fcntl(3, fcntl.F_SETOWN, os.getppid()), "signal by a file"),
+        (lambda: fcntl.fcntl(3, 10, 9), "choose that signal"), (lambda: fcntl.ioctl(3, 0x8901, b"1234"), "signal by ioctl"),
+        (lambda: os.setpriority(0, os.getppid(), 9), "slow the supervisor"),
+        (lambda: resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (3, 3)), "limit the supervisor"),
     ):
         try:
             act()
@@ -218,6 +222,12 @@ def test_nothing_outside_can_be_reached(tmp_path):
     finally:
         victim.kill()
         victim.wait()
+
+
+@needs_bwrap
+def test_ordinary_file_commands_still_work():
+    program = "import fcntl, os\ndef f(x):\n    r, w = os.pipe()\n    os.set_blocking(r, False)\n    fcntl.fcntl(w, fcntl.F_GETFL)\n    return x + 1"
+    assert run_tests(program, CALL, Bubblewrap(), Limits())[0].passed
 
 
 @needs_bwrap
@@ -270,6 +280,45 @@ def test_nothing_is_left_when_we_are_killed():
 def test_a_deadline_is_no_verdict():
     with pytest.raises(DeadlinePassed):
         run_tests(ATTACKS["endless wait"][0], CALL, Bubblewrap(), LIMITS, deadline=time.monotonic() + 0.5)
+
+
+@needs_bwrap
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may read the memory of the runner")
+def test_programs_of_one_sandbox_share_no_memory():
+    """Every program is forked from the runner, whose memory holds nothing of the programs before."""
+    first = "def f(x):\n    return 'answer-' + str(6 * 7) * 50"
+    with Bubblewrap() as sandbox:
+        with sandbox.open(first, Limits()) as program:
+            line = program.ask({"do": "call", "target": {"$ref": "f"}, "args": [1], "kwargs": {}, "nonce": ""}).line
+            assert "answer-4242" in line
+        (runner,) = sandbox._idle
+        assert run_tests(RIGHT, CALL, sandbox, Limits())[0].passed
+        assert sandbox._idle == [runner], "the second program had the same runner"
+        memory = memory_of(runner_pid(runner.process.pid))
+        assert b"answer-" not in memory
+        assert b"return x + 1" not in memory
+        assert b"serve_program" in memory, "the search finds what is there"
+    none_left()
+
+
+def runner_pid(bwrap):
+    """The runner: the process below bwrap's own two."""
+    return max(descendants(bwrap), key=lambda pid: len(descendants(pid)) == 0)
+
+
+def memory_of(pid):
+    chunks = []
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps, open(f"/proc/{pid}/mem", "rb") as memory:
+        for line in maps:
+            span, rights, *_ = line.split()
+            start, end = (int(part, 16) for part in span.split("-"))
+            if "rw" in rights:
+                try:
+                    memory.seek(start)
+                    chunks.append(memory.read(end - start))
+                except OSError:
+                    continue
+    return b"".join(chunks)
 
 
 def test_without_bubblewrap_it_refuses(monkeypatch):

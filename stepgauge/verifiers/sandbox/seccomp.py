@@ -15,7 +15,7 @@ _X32_BIT = 0x40000000
 _CLONE, _CLONE3, _PRLIMIT64, _CLONE_THREAD = 56, 435, 302, 0x00010000
 _KILL, _ALLOW, _ERRNO = 0x80000000, 0x7FFF0000, 0x00050000
 _LOAD, _JUMP_EQUAL, _JUMP_GREATER_EQUAL, _JUMP_SET, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_NUMBER_AT, _ARCH_AT, _FIRST_ARGUMENT_AT = 0, 4, 16
+_NUMBER_AT, _ARCH_AT, _FIRST_ARGUMENT_AT, _SECOND_ARGUMENT_AT = 0, 4, 16, 24
 
 # No new processes or programs, no signals to or looks into others, no sockets, no memory outside the address space,
 # no namespaces, mounts, keys, tracing, or kernel interfaces that ordinary programs do not use.
@@ -35,6 +35,10 @@ _DENIED = {
     "open_by_handle_at": 304, "sched_setaffinity": 203, "sched_setscheduler": 144,
     "sched_setparam": 142, "sched_setattr": 314, "setpriority": 141, "ioprio_set": 251,
 }  # fmt: skip
+
+
+# Commands that let a file send signals to another process: F_SETOWN, F_SETSIG, F_SETOWN_EX; FIOSETOWN, SIOCSPGRP.
+_DENIED_COMMANDS = {"fcntl": (72, (8, 10, 15)), "ioctl": (16, (0x8901, 0x8902))}
 
 
 def _op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
@@ -63,6 +67,10 @@ def filter_program() -> bytes:
     ]
     for number in sorted(_DENIED.values()):
         rules += [_op(_JUMP_EQUAL, number, 0, 1), deny]
+    for number, commands in _DENIED_COMMANDS.values():
+        rules += [_op(_JUMP_EQUAL, number, 0, 2 + 2 * len(commands)), _op(_LOAD, _SECOND_ARGUMENT_AT)]
+        rules += [rule for command in commands for rule in (_op(_JUMP_EQUAL, command, 0, 1), deny)]
+        rules.append(_op(_RETURN, _ALLOW))
     rules += [_op(_JUMP_EQUAL, _CLONE3, 0, 1), _op(_RETURN, _ERRNO | errno.ENOSYS)]  # then the C library uses clone
     rules += [_op(_JUMP_EQUAL, _CLONE, 0, 3), _op(_LOAD, _FIRST_ARGUMENT_AT), _op(_JUMP_SET, _CLONE_THREAD, 4, 0), deny]
     rules += [_op(_JUMP_EQUAL, _PRLIMIT64, 0, 2), _op(_LOAD, _FIRST_ARGUMENT_AT)]  # its own limits only

@@ -7,12 +7,14 @@ import pytest
 from stepgauge import Rollout, Scorer, StepScores, load
 from stepgauge.scoring import score_each
 from stepgauge.testing import SCORER_CHECKS, check_scorer, sample_rollouts
+from tests.lm.tiny import tiny_llama
 
 SCORERS = {
     "arithmetic": lambda: load("arithmetic"),
     "code": lambda: load("code"),
     "embedded": lambda: load("embedded"),
     "math": lambda: load("math"),
+    "logprob": lambda: load(f"logprob:{tiny_llama()}", device="cpu"),
 }
 
 

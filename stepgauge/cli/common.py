@@ -154,6 +154,28 @@ def print_json(row: Mapping[str, Any] | Sequence[Any]) -> None:
     typer.echo(json.dumps(row, ensure_ascii=False, allow_nan=False))
 
 
+class Failures:
+    """Remembers why a scorer failed, to say so once at the end."""
+
+    def __init__(self) -> None:
+        self.first: dict[str, str] = {}
+        self.count = 0
+
+    def note(self, name: str, scores: StepScores) -> None:
+        """Look at one result."""
+        if scores.status == "error":
+            self.count += 1
+            self.first.setdefault(name, str(scores.summary.get("message")))
+
+    def report(self, total: int) -> None:
+        """Say what failed first; where everything failed, exit code 1."""
+        for name, message in self.first.items():
+            typer.echo(f"{name} failed on some rollouts, first with: {one_line(message, 300)}", err=True)
+        if self.count == total > 0:
+            typer.echo("error: no rollout could be scored", err=True)
+            raise typer.Exit(1)
+
+
 def one_line(text: str, width: int = 60) -> str:
     """Text on one line, control characters removed, cut to ``width``: model text cannot steer the terminal."""
     flat = "".join(c if c.isprintable() else " " for c in text)

@@ -10,6 +10,7 @@ import typer
 
 from stepgauge.cli.common import (
     BadRows,
+    Failures,
     GoldOption,
     ScorerOption,
     Source,
@@ -43,13 +44,14 @@ def filter_command(
     if len(scorers) > 1:
         raise ValueError(f"filter takes one scorer, got {scorer!r}")
     ((name, one),) = scorers.items()
-    bad, counts = BadRows(), Counter[str]()
+    bad, failures, counts = BadRows(), Failures(), Counter[str]()
     rollouts = read(source, bad, split=split, gold_field=gold_field, limit=None)
 
     def kept() -> Iterator[dict[str, Any]]:
         with progress_bar("filtering") as advance:
             for batch in batches(rollouts):
                 for rollout, scores in zip(batch, one.score_batch(batch), strict=True):
+                    failures.note(name, scores)
                     score = scores.aggregate()
                     verdict = "not scored" if score is None else "kept" if score >= min_aggregate else "too low"
                     counts[verdict] += 1
@@ -62,3 +64,4 @@ def filter_command(
     bad.report(counts.total())
     dropped = f"{counts['too low']} scored too low, {counts['not scored']} could not be scored"
     typer.echo(f"kept {counts['kept']} of {counts.total()} rollouts ({dropped}); wrote {out}", err=True)
+    failures.report(counts.total())

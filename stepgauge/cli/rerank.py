@@ -60,12 +60,19 @@ def rerank_command(
         result = rerank(rollouts, scorers, n=n, progress=advance)
     for one in scorers.values():
         one.close()
+    if result.counts["scorer_errors"] == result.counts["rollouts"] * len(scorers):
+        typer.echo(
+            f"error: no rollout could be scored: {one_line(next(iter(result.failures.values())), 300)}", err=True
+        )
+        raise typer.Exit(1)
     if out is not None:
         write_rows(out, (pick.to_row() for pick in result.picks))
     if json_out:
         print_json(_as_json(result))
     else:
         _print_table(result)
+    for name, message in result.failures.items():
+        typer.echo(f"{name} failed on some rollouts, first with: {one_line(message, 300)}", err=True)
     if out is not None:
         typer.echo(f"wrote {out}: one row for each of {len(result.picks)} problems", err=True)
 

@@ -9,6 +9,7 @@ import typer
 
 from stepgauge.cli.common import (
     BadRows,
+    Failures,
     GoldOption,
     JsonOption,
     LimitOption,
@@ -46,6 +47,7 @@ def score_command(
     """
     scorers = load_scorers(scorer)
     bad = BadRows()
+    failures = Failures()
     counts = {"rollouts": 0, "error": 0, "abstain": 0, "ok": 0}
     rollouts = read(source, bad, split=split, gold_field=gold_field, limit=limit)
 
@@ -56,6 +58,7 @@ def score_command(
                 for name, one in scorers.items():
                     for rollout, scores in zip(batch, one.score_batch(batch), strict=True):
                         counts[scores.status] += 1
+                        failures.note(name, scores)
                         yield score_row(rollout, name, scores)
                 advance(len(batch))
 
@@ -74,6 +77,7 @@ def score_command(
     typer.echo(
         f"scored {counts['rollouts']} rollouts with {scorer}: {counted}" + (f"; wrote {out}" if out else ""), err=True
     )
+    failures.report(sum(counts[status] for status in ("ok", "abstain", "error")))
 
 
 def _line(row: dict[str, Any]) -> str:

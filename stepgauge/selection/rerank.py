@@ -56,12 +56,13 @@ class Pick:
 
 @dataclass(frozen=True, slots=True)
 class Rerank:
-    """The result of ``rerank``: the table of rules, one pick a problem, and counts."""
+    """The result of ``rerank``: the table of rules, one pick a problem, counts, and per scorer its first failure."""
 
     rules: tuple[Rule, ...]
     picks: tuple[Pick, ...]
     n: int
     counts: Mapping[str, int]
+    failures: Mapping[str, str]
 
 
 @dataclass(slots=True)
@@ -112,9 +113,9 @@ def rerank(
     groups = _group(rollouts, n)
     used = [rollout for group in groups for rollout in group.rollouts]
     for name, scorer in scorers.items():
-        results = iter(scorer.score_batch(used, progress=progress))
+        scored = iter(scorer.score_batch(used, progress=progress))
         for group in groups:
-            group.scores[name] = [next(results) for _ in group.rollouts]
+            group.scores[name] = [next(scored) for _ in group.rollouts]
     judged = [_judge(group, scorers) for group in groups]
     size = max(len(group.rollouts) for group in groups)
     counts = {
@@ -126,7 +127,12 @@ def rerank(
         "not_scored": sum(s.status != "ok" for g in groups for results in g.scores.values() for s in results),
         "scorer_errors": sum(s.status == "error" for g in groups for results in g.scores.values() for s in results),
     }
-    return Rerank(tuple(_table(judged, size)), tuple(j.pick() for j in judged), size, counts)
+    failures: dict[str, str] = {}
+    for name, results in ((name, results) for group in groups for name, results in group.scores.items()):
+        for scores in results:
+            if scores.status == "error":
+                failures.setdefault(name, str(scores.summary.get("message")))
+    return Rerank(tuple(_table(judged, size)), tuple(j.pick() for j in judged), size, counts, failures)
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from stepgauge.scoring import Progress, Reason, Rollout, Scorer, StepScores, sco
 __all__ = ["ArithmeticScorer", "Claim", "step_claims"]
 
 MAX_STEP_CHARS = 20_000
-MAX_CLAIM_TOKENS = 80
+MAX_CLAIM_TOKENS = 64
 MAX_UNIT_WORDS = 4
 MAX_BITS = 4096
 
@@ -329,9 +329,11 @@ def _claim(tokens: Sequence[_Token], equals: int) -> Claim | None:
     after = tokens[equals + 1 : equals + 1 + MAX_CLAIM_TOKENS]
     stop = next((at for at, token in enumerate(after) if token.kind in ("equals", "stop")), len(after))
     stop += 2  # two more, so that a right side that goes on (8:00, 7!) is seen to
+    around = tokens[max(0, equals - MAX_CLAIM_TOKENS) : equals + 1 + stop]
+    readings: tuple[_Reading, ...] = ("share", "plain", "change") if any(t.percent for t in around) else ("share",)
     outcomes: list[tuple[str, str, bool, str]] = []
     for start in _left_start(tokens, equals):
-        for reading in ("share", "plain", "change"):
+        for reading in readings:
             try:
                 left = _side(tokens[start:equals], reading, whole=True)
                 right = _side(after[:stop], reading, whole=False)

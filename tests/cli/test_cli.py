@@ -261,3 +261,19 @@ def test_a_log_gets_progress_lines(monkeypatch):
     with common.progress_bar("scoring", total=4) as advance:
         advance(2)
     assert "scoring: 2 of 4, " in error.getvalue()
+
+
+@pytest.mark.parametrize("command", [["score"], ["filter", "--min-aggregate", "0", "--out", "kept.jsonl"], ["rerank"]])
+def test_a_scorer_that_fails_says_why(command, tmp_path):
+    result = run(*command, "bundled:dev_1.5b", "--scorer", f"logprob:{tmp_path}/none", cwd=tmp_path)
+    assert "no rollout could be scored" in result.stderr
+    assert f"there is no folder '{tmp_path}/none'" in result.stderr
+    assert result.returncode == 1
+
+
+def test_one_failing_scorer_of_two_is_named(tmp_path):
+    result = run("rerank", "bundled:dev_1.5b", "--scorer", f"embedded,logprob:{tmp_path}/none")
+    assert result.returncode == 0
+    assert (
+        f"none failed on some rollouts, first with: FileNotFoundError: there is no folder '{tmp_path}" in result.stderr
+    )

@@ -11,6 +11,8 @@ import importlib.util
 import os
 import secrets
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,14 +48,15 @@ def load_causal_lm(
     device, dtype = placement(device, dtype)
     folder = model_folder(model, download=download)
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    loaded, report = AutoModelForCausalLM.from_pretrained(
-        folder,
-        local_files_only=True,
-        trust_remote_code=False,
-        use_safetensors=True,
-        dtype=dtype if dtype == "auto" else getattr(torch, dtype),
-        output_loading_info=True,
-    )
+    with _no_progress_bar():
+        loaded, report = AutoModelForCausalLM.from_pretrained(
+            folder,
+            local_files_only=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+            dtype=dtype if dtype == "auto" else getattr(torch, dtype),
+            output_loading_info=True,
+        )
     if report["missing_keys"]:
         missing = sorted(report["missing_keys"])
         raise ValueError(
@@ -61,6 +64,19 @@ def load_causal_lm(
             "give a checkpoint of a whole causal language model"
         )
     return loaded.to(device).eval().requires_grad_(False), tokenizer
+
+
+@contextmanager
+def _no_progress_bar() -> Iterator[None]:
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def placement(device: str | None, dtype: str | None) -> tuple[str, str]:
@@ -174,8 +190,9 @@ def _convert(gguf: Path, folder: Path) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
     source = {"gguf_file": gguf.name, "local_files_only": True, "trust_remote_code": False}
-    AutoTokenizer.from_pretrained(gguf.parent, **source).save_pretrained(folder)
-    model = AutoModelForCausalLM.from_pretrained(
-        gguf.parent, quantization_config=GgufConfig(dequantize=True), dtype=torch.bfloat16, **source
-    )
-    model.save_pretrained(folder)
+    with _no_progress_bar():
+        AutoTokenizer.from_pretrained(gguf.parent, **source).save_pretrained(folder)
+        model = AutoModelForCausalLM.from_pretrained(
+            gguf.parent, quantization_config=GgufConfig(dequantize=True), dtype=torch.bfloat16, **source
+        )
+        model.save_pretrained(folder)

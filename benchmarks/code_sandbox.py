@@ -15,6 +15,7 @@ import platform
 import shutil
 import statistics
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import stepgauge
@@ -57,7 +58,9 @@ BOMBS = {
 
 def sandboxes() -> list[str]:
     """The sandboxes of this machine."""
-    return (["bubblewrap"] if shutil.which("bwrap") else []) + ["unsafe-subprocess"]
+    bwrap = ["bubblewrap"] if shutil.which("bwrap") else []
+    sandlock = ["sandlock"] if find_spec("sandlock") else []
+    return [*bwrap, *sandlock, "unsafe-subprocess"]
 
 
 def measure(spec: str, repeat: int) -> list[dict[str, object]]:

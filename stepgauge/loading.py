@@ -49,7 +49,7 @@ SCORERS: dict[str, ScorerInfo] = {
     "code": ScorerInfo(
         "stepgauge.verifiers.code_answers:CodeScorer",
         "correctness",
-        "reference: unit tests; a sandbox (bubblewrap)",
+        "reference: unit tests; a sandbox (bubblewrap or sandlock)",
         "1 or 0 on the last step: the program passes its unit tests, run in a sandbox, or does not",
     ),
     "logprob": ScorerInfo(

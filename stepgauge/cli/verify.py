@@ -28,8 +28,11 @@ def verify_command(
     code: Annotated[bool, typer.Option("--code", help="Rows are programs: run each against its tests.")] = False,
     sandbox: Annotated[
         str,
-        typer.Option(help="With --code: bubblewrap, the URL of a SandboxFusion server, or unsafe-subprocess (none)."),
-    ] = "bubblewrap",
+        typer.Option(
+            help="With --code: auto (bubblewrap where it works, else sandlock), bubblewrap, sandlock, the URL of a "
+            "SandboxFusion server, or unsafe-subprocess (none)."
+        ),
+    ] = "auto",
     out: OutOption = None,
     json_lines: JsonOption = False,
 ) -> None:

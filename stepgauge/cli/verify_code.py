@@ -21,10 +21,9 @@ PROGRAM_COLUMNS = ("program", "completion", "response", "prediction", "solution"
 
 def verify_code(source: str, *, sandbox: str, out: str | None, json_lines: bool) -> None:
     """Judge the program of each row against its tests; write or print a row a program."""
-    level = choose_sandbox(sandbox).level
+    level = _level(sandbox)
     protects = "; this protects nothing: programs run as you, on this machine" if level == "unsafe-subprocess" else ""
     typer.echo(f"sandbox: {level}{protects}", err=True)
-    _check(sandbox)
     bad, counts = BadRows(), Counter[str]()
 
     def rows() -> Iterator[dict[str, Any]]:
@@ -50,11 +49,13 @@ def verify_code(source: str, *, sandbox: str, out: str | None, json_lines: bool)
     typer.echo(f"{counts.total()} programs: {summary}" + (f"; wrote {out}" if out else ""), err=True)
 
 
-def _check(sandbox: str) -> None:
-    """Raise ValueError where the sandbox does not work: better now than as an error in every row."""
+def _level(sandbox: str) -> str:
+    """What runs the programs. Raises ValueError where it does not work: better now than as an error in every row."""
+    chosen = choose_sandbox(sandbox)
     try:
-        with choose_sandbox(sandbox).open("print(1)", Limits()) as program:
+        with chosen.open("print(1)", Limits()) as program:
             program.run("")
+        return chosen.level
     except SandboxError as error:
         raise ValueError(str(error)) from error
 

@@ -89,7 +89,7 @@ class CodeScorer(Scorer):
     ``error_step``, scored 0.
 
     Args:
-        sandbox: see ``choose_sandbox``; "bubblewrap", a SandboxFusion URL, or "unsafe-subprocess" (protects nothing).
+        sandbox: see ``choose_sandbox``; "auto" takes bubblewrap where it works, else sandlock, else nothing runs.
         cpu_s, wall_s: seconds a test may use, of CPU and on the clock. memory_mb: address space, MB.
         partial: run all tests and score the share that pass, in place of all or nothing.
         completer: gives n texts that go on from a prefix: ``completer(problem, prefix, n)``.
@@ -108,7 +108,7 @@ class CodeScorer(Scorer):
 
     def __init__(
         self,
-        sandbox: str = "bubblewrap",
+        sandbox: str = "auto",
         *,
         cpu_s: float = 5.0,
         wall_s: float = 15.0,

@@ -50,7 +50,7 @@ def test_programs(tmp_path):
 
 def test_without_a_sandbox_nothing_runs(tmp_path):
     cases = write(tmp_path / "cases.jsonl", ROWS[:1])
-    done = run("verify", "--code", cases, env={**os.environ, "PATH": "/nonexistent"})
+    done = run("verify", "--code", cases, "--sandbox", "bubblewrap", env={**os.environ, "PATH": "/nonexistent"})
     assert (done.returncode, done.stdout) == (2, "")
     assert "apt-get install bubblewrap" in done.stderr
     unsafe = run("verify", "--code", cases, "--sandbox", "unsafe-subprocess")

@@ -5,11 +5,31 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from stepgauge.verifiers.sandbox.bubblewrap import Bubblewrap
+from stepgauge.verifiers.sandbox.sandlock_box import SandlockBox
+
+_SANDLOCK = "needs sandlock (pip install 'stepgauge[sandlock]') and Linux 6.12"
+
+
+def _sandlock_works() -> bool:
+    try:
+        import sandlock
+    except (ImportError, OSError):
+        return False
+    return bool(sandlock.landlock_abi_version() >= sandlock.min_landlock_abi())
+
+
 needs_bwrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap: apt-get install bubblewrap")
+needs_sandlock = pytest.mark.skipif(not _sandlock_works(), reason=_SANDLOCK)
+SANDBOXES = [
+    pytest.param(Bubblewrap, marks=needs_bwrap, id="bubblewrap"),
+    pytest.param(SandlockBox, marks=needs_sandlock, id="sandlock"),
+]
 
 
 def _parent(folder: Path) -> int:
@@ -38,9 +58,9 @@ def wait_until_gone(pids: set[int]) -> None:
         time.sleep(0.05)
 
 
-def none_left() -> None:
-    """Fail if a sandbox below this process is still alive after 5 s."""
-    wait_until_gone({pid for pid in descendants(os.getpid()) if b"serve_program" in _command(pid)})
+def none_left(before: Iterable[int] = ()) -> None:
+    """Fail if a sandbox below this process, other than those before, is still alive after 5 s."""
+    wait_until_gone({pid for pid in descendants(os.getpid()) if b"serve_program" in _command(pid)}.difference(before))
 
 
 def _command(pid: int) -> bytes:

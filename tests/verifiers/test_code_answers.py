@@ -83,6 +83,7 @@ def test_abstains(rollout, reason):
 
 def test_a_missing_sandbox_is_an_error_and_never_0(monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     scores = CodeScorer().score(RIGHT, reference=ADD)
     assert (scores.status, scores.values, scores.reasons[0]) == ("error", (None,) * 3, "internal")
     assert "apt-get install bubblewrap" in scores.summary["message"]

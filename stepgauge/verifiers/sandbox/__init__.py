@@ -1,4 +1,4 @@
-"""Sandboxes for hostile programs: bubblewrap, a SandboxFusion server, and, only by name, a plain subprocess."""
+"""Sandboxes for hostile programs: bubblewrap, sandlock, a SandboxFusion server; only by name, a plain subprocess."""
 
 from stepgauge.verifiers.sandbox.choose import choose_sandbox
 from stepgauge.verifiers.sandbox.protocol import (

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
-import sys
 from pathlib import Path
 
-from stepgauge.verifiers.sandbox.local import LocalSandbox, python_command
+from stepgauge.verifiers.sandbox.local import (
+    LIBRARIES,
+    LocalSandbox,
+    hidden_in,
+    may_be_anyone,
+    own_uid,
+    python_command,
+    python_folders,
+)
 from stepgauge.verifiers.sandbox.protocol import SandboxError
 
 __all__ = ["Bubblewrap"]
-
-_LIBRARIES = ("/usr/lib", "/usr/lib64", "/usr/lib32", "/lib", "/lib64")
-_HIDDEN = ("site-packages", "dist-packages", "test")  # other people's code, and perhaps the tests' data
-_FIRST_UID, _LAST_UID = 1_000_000_000, 2_000_000_000
 
 
 class Bubblewrap(LocalSandbox):
@@ -30,19 +32,11 @@ class Bubblewrap(LocalSandbox):
 
     def command(self) -> list[str]:
         """See ``LocalSandbox.command``."""
-        return [*_bwrap(_may_be_anyone()), *python_command()]
+        return [*_bwrap(may_be_anyone()), *python_command()]
 
     def uid(self) -> int | None:
         """See ``LocalSandbox.uid``."""
-        return secrets.randbelow(_LAST_UID - _FIRST_UID) + _FIRST_UID if _may_be_anyone() else None
-
-
-def _may_be_anyone() -> bool:
-    """Whether we are root over all user numbers, rather than root of a small user namespace."""
-    if os.geteuid() != 0:
-        return False
-    maps = Path("/proc/self/uid_map").read_text(encoding="ascii").split()
-    return maps == ["0", "0", "4294967295"]
+        return own_uid()
 
 
 def _bwrap(own_uid: bool) -> list[str]:
@@ -65,7 +59,7 @@ def _bwrap(own_uid: bool) -> list[str]:
 
 def _files() -> list[str]:
     """The file system: C libraries, Python and its standard library, /dev/null; nothing in it can be written."""
-    prefix, python = os.path.realpath(sys.base_prefix), python_command()[0]
+    python = python_command()[0]
     options, made = [], set[str]()
 
     def show(path: str, how: str) -> None:
@@ -75,14 +69,13 @@ def _files() -> list[str]:
                 options.extend(["--perms", "0755", "--dir", parent])
         options.extend([how, path, path])
 
-    for path in dict.fromkeys([*_LIBRARIES, f"{prefix}/lib", f"{prefix}/lib64"]):
-        if os.path.islink(path) and path in _LIBRARIES:
+    for path in python_folders():
+        if os.path.islink(path) and path in LIBRARIES:
             options += ["--symlink", os.readlink(path), path]
-        elif os.path.isdir(path):
+        else:
             show(path, "--ro-bind")
-            for hidden in sorted(map(str, Path(path).glob("python*/*"))):
-                if os.path.basename(hidden) in _HIDDEN and os.path.isdir(hidden) and not os.path.islink(hidden):
-                    options += ["--perms", "0755", "--tmpfs", hidden, "--remount-ro", hidden]
+            for hidden in hidden_in(path):
+                options += ["--perms", "0755", "--tmpfs", hidden, "--remount-ro", hidden]
     show(python, "--ro-bind")
     show("/dev/null", "--dev-bind")
     return [*options, "--remount-ro", "/", "--chdir", "/"]

@@ -13,12 +13,27 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from stepgauge.verifiers.sandbox.protocol import DeadlinePassed, Limits, Reply, SandboxError
 from stepgauge.verifiers.sandbox.seccomp import filter_program
 
-__all__ = ["LocalProgram", "LocalSandbox", "python_command", "single_source"]
+__all__ = [
+    "LIBRARIES",
+    "LocalProgram",
+    "LocalSandbox",
+    "hidden_in",
+    "may_be_anyone",
+    "own_uid",
+    "python_command",
+    "python_folders",
+    "single_source",
+]
+
+LIBRARIES = ("/usr/lib", "/usr/lib64", "/usr/lib32", "/lib", "/lib64")
+_HIDDEN = ("site-packages", "dist-packages", "test")  # other people's code, and perhaps the tests' data
+_FIRST_UID, _LAST_UID = 1_000_000_000, 2_000_000_000
 
 GRACE_S = 10.0  # how long the runner may be late with an answer before the sandbox counts as broken
 START_S = 60.0
@@ -41,6 +56,31 @@ def python_command() -> list[str]:
     """The command that runs the runner: this Python, without site packages and without the current folder."""
     python = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
     return [python, "-s", "-S", "-P", "-B", "-X", "utf8", "-c", single_source("plain.py", "child.py", "runner.py")]
+
+
+def python_folders() -> list[str]:
+    """The folders that Python needs: its standard library and the C libraries."""
+    prefix = os.path.realpath(sys.base_prefix)
+    return [path for path in dict.fromkeys([*LIBRARIES, f"{prefix}/lib", f"{prefix}/lib64"]) if os.path.isdir(path)]
+
+
+def hidden_in(folder: str) -> list[str]:
+    """The folders in there that a program must not see."""
+    found = sorted(map(str, Path(folder).glob("python*/*")))
+    return [p for p in found if os.path.basename(p) in _HIDDEN and os.path.isdir(p) and not os.path.islink(p)]
+
+
+def may_be_anyone() -> bool:
+    """Whether we are root over all user numbers, rather than root of a small user namespace."""
+    if os.geteuid() != 0:
+        return False
+    maps = Path("/proc/self/uid_map").read_text(encoding="ascii").split()
+    return maps == ["0", "0", "4294967295"]
+
+
+def own_uid() -> int | None:
+    """A user number that nothing else on the machine has, where we may take one."""
+    return secrets.randbelow(_LAST_UID - _FIRST_UID) + _FIRST_UID if may_be_anyone() else None
 
 
 class _Runner:
@@ -119,7 +159,7 @@ class LocalSandbox(ABC):
     """
 
     level: ClassVar[str]
-    count_processes: ClassVar[bool]  # whether the user inside has no other processes, so that they can be counted
+    count_processes: bool  # whether the user inside has no other processes, so that they can be counted
 
     def __init__(self) -> None:
         self._idle: list[_Runner] = []

@@ -90,7 +90,7 @@ class Sandbox(Protocol):
 
     @property
     def level(self) -> str:
-        """What runs the programs, for people: "bubblewrap", "unsafe-subprocess"."""
+        """What runs the programs, for people: "bubblewrap", "sandlock", "unsafe-subprocess"."""
         ...
 
     def open(self, source: str, limits: Limits, *, trusted: bool = False, deadline: float | None = None) -> Program:

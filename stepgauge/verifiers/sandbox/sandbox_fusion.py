@@ -58,7 +58,7 @@ class SandboxFusion:
         if trusted:
             raise SandboxError(
                 "a test that is more than 'call == literal' talks with the program, which /run_code cannot do; "
-                "use the local sandbox (sandbox='bubblewrap') for these tests"
+                "use the local sandbox (sandbox='auto') for these tests"
             )
         return RemoteProgram(self.url, source, limits, deadline)
 

@@ -29,6 +29,21 @@ SCRIPT = CodeTests((StdinTest("3\n", "4\n"),))
 RIGHT = "def f(x):\n    return x + 1\n"
 
 
+# variants of attacks that the default run makes another way
+SLOW = {
+    "fork bomb, errors swallowed",
+    "ignores signals",
+    "one huge string",
+    "infinite errors",
+    "closes its output",
+    "memory",
+}
+
+
+def cases(table):
+    return [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in table]
+
+
 @pytest.fixture(scope="module", params=SANDBOXES)
 def box(request):
     """Each sandbox in turn, kept for all programs: what one attack breaks would show in the next."""
@@ -73,13 +88,14 @@ ATTACKS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", cases(ATTACKS))
 def test_attack_through_a_call(box, name):
     program, reason = ATTACKS[name]
     (verdict,) = run_tests(program, CALL, box, LIMITS if reason == "timeout" else ROOMY)
     assert (verdict.passed, verdict.reason) == (False, reason), verdict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fork bomb", "exits in the call", "exits at once", "endless wait", "its own json"])
 def test_attack_through_test_code(box, name):
     program, reason = ATTACKS[name]
@@ -141,7 +157,7 @@ SCRIPTS = {
 }
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", cases(SCRIPTS))
 def test_attack_by_a_script(box, name):
     program, reason = SCRIPTS[name]
     (verdict,) = run_tests(program, SCRIPT, box, LIMITS if reason == "timeout" else ROOMY)

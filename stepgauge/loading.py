@@ -46,6 +46,12 @@ SCORERS: dict[str, ScorerInfo] = {
         "gold",
         "1 or 0 on the last step: the final answer equals the gold answer or does not",
     ),
+    "code": ScorerInfo(
+        "stepgauge.verifiers.code_answers:CodeScorer",
+        "correctness",
+        "reference: unit tests; a sandbox (bubblewrap or sandlock)",
+        "1 or 0 on the last step: the program passes its unit tests, run in a sandbox, or does not",
+    ),
     "logprob": ScorerInfo(
         "stepgauge.kernels.scorer:LogprobScorer",
         "confidence",

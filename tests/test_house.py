@@ -140,9 +140,14 @@ def test_files_stay_small():
         assert lines <= 500, f"{path} has {lines} lines; split it by idea"
 
 
+SANDBOXED = ROOT / "verifiers" / "sandbox" / "child.py"
+
+
 def test_model_text_is_never_evaluated():
     forbidden = re.compile(r"\b(eval|exec|sympify|parse_expr|parse_latex)\s*\(|shell=True|trust_remote_code=True")
     for path in ROOT.rglob("*.py"):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             code = line.split("#")[0]
+            if path == SANDBOXED and "exec(compile(source, label" in code:
+                continue  # runs in a confined process only; tests/verifiers/test_code_sandbox.py attacks it
             assert not (forbidden.search(code) and ".eval()" not in code), f"{path}:{number}: {line.strip()}"

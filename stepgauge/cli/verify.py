@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from stepgauge.cli.common import BadRows, JsonOption, OutOption, one_line, print_json, progress_bar
+from stepgauge.cli.verify_code import verify_code
 from stepgauge.data import BadRow, read_rows, write_rows
 from stepgauge.verifiers import Verdict, verify, verify_response
 
@@ -19,13 +20,23 @@ def verify_command(
         typer.Argument(
             metavar="CASES",
             help="JSONL or parquet, '-' = stdin. Rows: id, gold, prediction, and form: 'answer' (a bare answer) or "
-            "'response' (extract it first); without form, extract, else take the whole text.",
+            "'response' (extract it first); without form, extract, else take the whole text. With --code: a program "
+            "(completion, response, solution, steps, …) and its tests (tests, or the columns of HumanEval, MBPP, "
+            "LiveCodeBench, APPS).",
         ),
     ],
+    code: Annotated[bool, typer.Option("--code", help="Rows are programs: run each against its tests.")] = False,
+    sandbox: Annotated[
+        str,
+        typer.Option(
+            help="With --code: auto (bubblewrap where it works, else sandlock), bubblewrap, sandlock, the URL of a "
+            "SandboxFusion server, or unsafe-subprocess (none)."
+        ),
+    ] = "auto",
     out: OutOption = None,
     json_lines: JsonOption = False,
 ) -> None:
-    """Compare predictions with gold answers.
+    """Compare predictions with gold answers; with --code, run programs against their tests in a sandbox.
 
     Each row gives id, verdict (equal, different, undecided, invalid), reason and ms. Undecided and invalid say that the
     verifier could not tell; they are not 'wrong'.
@@ -33,7 +44,11 @@ def verify_command(
     \b
     Example:
         stepgauge verify cases.jsonl --out verdicts.jsonl
+        stepgauge verify --code programs.jsonl
     """
+    if code:
+        verify_code(source, sandbox=sandbox, out=out, json_lines=json_lines)
+        return
     bad, counts = BadRows(), Counter[str]()
 
     def rows() -> Iterator[dict[str, Any]]:

@@ -17,6 +17,7 @@ _DELIMITER = re.compile(r"(?<!\\)\\[\[\]()]|\$\$")
 _DOLLAR = re.compile(r"(?<!\\)\$")
 _OPTION = re.compile(r"\(([A-Z])\)[.:]?\s*(?=[^\W\d_]|\$|\\|\d)|([A-H])[.:)]\s+\S|([A-E])\s+(?=[A-Z][a-z]+)")
 _OPTION_WORD = re.compile(r"(?:[Oo]ption|[Cc]hoice|[Aa]nswer)\s*:?\s*\(?([A-Z])\)?\.?$")
+_OPTION_STARTS = frozenset("(\\ABCDEFGHOoCcAa")
 _OPTION_TEXT = re.compile(r"\\(?:text|textbf|mathrm|textrm)\s*\{\s*\(?([A-Z])\)?[.:]?\s*\}\s*(?=\S)")
 _PERCENT = re.compile(r"[\s$]*(?:\\?%|(?:pct|percent|percentage)\b)")
 _CLOSING = re.compile(r"[\s.,;:。]+$")
@@ -190,10 +191,8 @@ def read(text: str, comma: str = "thousands") -> Reading:
         return Reading(Invalid("empty", 0), core)
     if core is not text and (fast := _PLAIN.fullmatch(core)):
         return Reading(_plain_number(fast), core)
-    if core[0] in "(\\" or core[0].isalpha():
-        letter = _option(core)
-        if letter is not None:
-            return Reading(Sym(letter), letter)
+    if core[0] in _OPTION_STARTS and (letter := _option(core)) is not None:
+        return Reading(Sym(letter), letter)
     if "than" in core or "at least" in core or "at most" in core:
         core = _spoken(core)
     plain = _FONT.sub(r"\1", core) if "{" in core and ("\\text" in core or "\\m" in core or "\\emph" in core) else core
@@ -204,8 +203,8 @@ def read(text: str, comma: str = "thousands") -> Reading:
         node = _second_try(text, core, comma) or node
     if isinstance(node, Invalid):
         return Reading(node, core)
-    if _SIGNS.search(core):
-        node = expand_signs(node)
+    if "\\" in core or not core.isascii():
+        node = expand_signs(node) if _SIGNS.search(core) else node
     return Reading(gather(node), core)
 
 

@@ -78,7 +78,7 @@ class Commands(Primaries):
 
     def fraction(self) -> Node:
         self.advance()
-        variable = self.derivative()
+        variable = self.derivative() if self.at(1).value == "d" else None
         if variable is not None:
             return Big("diff", variable, None, None, self.multiplicative())
         top = self.argument()

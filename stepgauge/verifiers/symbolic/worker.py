@@ -5,20 +5,25 @@ async or child process.
 from __future__ import annotations
 
 import atexit
+import importlib
 import multiprocessing
 import os
 import sys
 import threading
-from multiprocessing import context, popen_forkserver
+import time
+from multiprocessing import context, forkserver, popen_forkserver
 from typing import Any
 
 from stepgauge.verifiers.symbolic.nodes import Node
 from stepgauge.verifiers.symbolic.outcome import Outcome, different, equal, undecided
 
-WALL_S = 4.0  # of one comparison, once its worker has started; a backstop for a loaded machine
+WALL_S = 2.5  # of one comparison, once its worker has started; a backstop for a loaded machine
 CPU_S = 2  # of one comparison
 MEMORY_BYTES = 3 << 30  # of address space, beyond what a fresh worker holds
 TASKS_PER_WORKER = 64
+TOTAL_S = 4.2  # of a comparison that had to start its worker first
+WORKERS = min(2, os.cpu_count() or 1)  # one stopped comparison never holds up every thread
+_PRELOAD = "stepgauge.verifiers.symbolic.preload"
 _LOCK = threading.Lock()
 _pool: tuple[int, Any] | None = None  # process id, pool
 
@@ -50,6 +55,15 @@ class _Context(context.ForkServerContext):
     Process = _Process
 
 
+def _context() -> _Context:
+    """Workers fork from a server that holds sympy already; what the user asked it to preload stays."""
+    found = _Context()
+    wanted = getattr(forkserver._forkserver, "_preload_modules", [])
+    if _PRELOAD not in wanted:
+        found.set_forkserver_preload([*wanted, _PRELOAD])
+    return found
+
+
 def ask(a: Node, b: Node) -> Outcome:
     """Let sympy decide two formulas within the limits; ``undecided`` where it cannot or is stopped."""
     from concurrent.futures import TimeoutError as FutureTimeout
@@ -57,11 +71,14 @@ def ask(a: Node, b: Node) -> Outcome:
     from pebble import ProcessExpired
 
     first, second = sorted((a, b), key=repr)
+    start = time.perf_counter()
     for attempt in (0, 1):
         try:
-            verdict, reason = _current_pool().schedule(_compare, args=(first, second), timeout=WALL_S).result()
+            pool = _current_pool()  # a process's first comparison pays for the start of a worker
+            left = max(0.5, min(WALL_S, TOTAL_S - (time.perf_counter() - start)))
+            verdict, reason = pool.schedule(_compare, args=(first, second), timeout=left).result()
         except (FutureTimeout, TimeoutError):
-            return undecided("sympy", f"stopped after {WALL_S} s")
+            return undecided("sympy", "stopped after its seconds of wall time")
         except ProcessExpired:
             return undecided("sympy", "the worker reached a limit")
         except (RuntimeError, OSError) as error:  # the pool broke or belongs to a finished interpreter
@@ -85,9 +102,14 @@ def _current_pool() -> Any:
                 config["daemon"] = (
                     False  # daemonic workers (data loaders, pools) may not have children; ours are killed with the pool
                 )
-            pool = ProcessPool(max_workers=1, max_tasks=TASKS_PER_WORKER, initializer=_limit, context=_Context())
+            pool = ProcessPool(max_workers=WORKERS, max_tasks=TASKS_PER_WORKER, initializer=_limit, context=_context())
             _pool = (os.getpid(), pool)
+            pool.schedule(_ready).result()
         return _pool[1]
+
+
+def _ready() -> None:
+    """In the worker: nothing; answered once a worker stands."""
 
 
 def close() -> None:
@@ -107,10 +129,7 @@ def _limit() -> None:
     """In the worker: bound memory for its life, and pay for sympy's lazy imports before any task's clock starts."""
     import resource
 
-    from stepgauge.verifiers.symbolic.sympy_rung import warm_up
-
-    warm_up()
-
+    importlib.import_module(_PRELOAD)
     with open("/proc/self/statm") as file:
         now = int(file.read().split()[0]) * resource.getpagesize()
     _, hard = resource.getrlimit(resource.RLIMIT_AS)

@@ -16,7 +16,7 @@ from stepgauge.verifiers.symbolic.tables import COMMANDS, WORDS
 
 _DELIMITER = re.compile(r"(?<!\\)\\[\[\]()]|\$\$")
 _DOLLAR = re.compile(r"(?<!\\)\$")
-_ONE_FORMULA = re.compile(r"\$\s*[^\s$\\](?:[^$\\]|\\(?!boxed|fbox|[\[\]()$])[^$])*\$")
+_ONE_FORMULA = re.compile(r"\$(?:[^$\\]|\\(?!boxed|fbox|[\[\]()$])[^$])+\$")
 _OPTION = re.compile(r"\(([A-Z])\)[.:]?\s*(?=[^\W\d_]|\$|\\|\d)|([A-H])[.:)]\s+\S|([A-E])\s+(?=[A-Z][a-z]+)")
 _OPTION_WORD = re.compile(r"(?:[Oo]ption|[Cc]hoice|[Aa]nswer)\s*:?\s*\(?([A-Z])\)?\.?$")
 _OPTION_STARTS = frozenset("(\\ABCDEFGHOoCcAa")
@@ -96,8 +96,8 @@ def _unwrap(text: str, depth: int = 0) -> str:
     text = text.strip()
     if "\\" not in text and "$" not in text:
         return text
-    if text[0] == text[-1] == "$" and _ONE_FORMULA.fullmatch(text):
-        return text[1:-1].strip()
+    if text[0] == text[-1] == "$" and _ONE_FORMULA.fullmatch(text) and (inner := text[1:-1].strip()):
+        return inner
     group = last_boxes(text) if "boxed" in text or "fbox" in text else []
     if group and depth < 4:
         content = ", ".join(text[start:end] for _, _, start, end in group)

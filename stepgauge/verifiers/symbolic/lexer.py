@@ -35,6 +35,7 @@ _new_token = tuple.__new__  # half the cost of the named constructor
 _TAKES_GROUP = frozenset(("frac", "sqrt", "fn", "binom", "font"))
 _AFTER_GROUP = frozenset(("^", "_", "}"))
 _AFTER_NUMBER = frozenset(",\\{ '.")  # a separator may follow: look closer
+_SEPARATOR = re.compile(r",?\s?\\[!,;: ]|\s?\{\s*,|[,'. ]\d")  # ... and this is one
 _TOKEN = re.compile(
     r"(?P<ws>[\s~]+)|(?P<num>(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?)|(?P<cmd>\\[A-Za-z]+\*?)|(?P<word>[A-Za-z]+)|(?P<esc>\\.)"
     r"|(?P<rel><=|>=|=<|=>|!=|/=|==|<>|:=|[=<>])|(?P<pow>\*\*)|(?P<dots>\.{3,})|(?P<op>[*/!:.])|(?P<quote>\")|(?P<dollar>\$)",
@@ -85,6 +86,7 @@ _COMMON_GLUED = frozenset(
         "kHz",
     ]
 )
+_HANDLED = frozenset(("skip", "lr", "text", "opname", "bb", "begin", "end", "open", "close"))
 _FN_PREFIXES = ("sin", "cos", "tan", "ln", "log", "cot", "sec", "csc")
 _SPACE_ESCAPES = frozenset(" ,;:!>/\n\t&-")
 
@@ -185,9 +187,8 @@ class _Lexer:
 
     def _number(self, match: re.Match[str]) -> None:
         text, start, end = self.text, match.start(), match.end()
-        following = text[end : end + 1]
         value = match[0]
-        if (following and following in ",\\{ '.") or "." in value:
+        if _SEPARATOR.match(text, end):
             grouped = self._grouped(start)
             if grouped is not None:
                 value, end = grouped
@@ -304,7 +305,9 @@ class _Lexer:
         if known is None:
             raise ParseError(f"unknown command \\{name}", start)
         kind, value = known
-        if kind == "skip":
+        if kind not in _HANDLED:
+            self._push(kind, value, start, end)
+        elif kind == "skip":
             self.spaced = True
             self.pos = end
         elif kind == "lr":

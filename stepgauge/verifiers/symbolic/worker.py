@@ -5,12 +5,10 @@ async or child process.
 from __future__ import annotations
 
 import atexit
-import importlib
 import multiprocessing
 import os
 import sys
 import threading
-import time
 from multiprocessing import context, forkserver, popen_forkserver
 from typing import Any
 
@@ -21,9 +19,8 @@ WALL_S = 2.5  # of one comparison, once its worker has started; a backstop for a
 CPU_S = 2  # of one comparison
 MEMORY_BYTES = 3 << 30  # of address space, beyond what a fresh worker holds
 TASKS_PER_WORKER = 64
-TOTAL_S = 4.2  # of a comparison that had to start its worker first
 WORKERS = min(2, os.cpu_count() or 1)  # one stopped comparison never holds up every thread
-_PRELOAD = "stepgauge.verifiers.symbolic.preload"
+_PRELOAD = "sympy"
 _LOCK = threading.Lock()
 _pool: tuple[int, Any] | None = None  # process id, pool
 
@@ -71,12 +68,9 @@ def ask(a: Node, b: Node) -> Outcome:
     from pebble import ProcessExpired
 
     first, second = sorted((a, b), key=repr)
-    start = time.perf_counter()
     for attempt in (0, 1):
         try:
-            pool = _current_pool()  # a process's first comparison pays for the start of a worker
-            left = max(0.5, min(WALL_S, TOTAL_S - (time.perf_counter() - start)))
-            verdict, reason = pool.schedule(_compare, args=(first, second), timeout=left).result()
+            verdict, reason = _current_pool().schedule(_compare, args=(first, second), timeout=WALL_S).result()
         except (FutureTimeout, TimeoutError):
             return undecided("sympy", "stopped after its seconds of wall time")
         except ProcessExpired:
@@ -104,12 +98,7 @@ def _current_pool() -> Any:
                 )
             pool = ProcessPool(max_workers=WORKERS, max_tasks=TASKS_PER_WORKER, initializer=_limit, context=_context())
             _pool = (os.getpid(), pool)
-            pool.schedule(_ready).result()
         return _pool[1]
-
-
-def _ready() -> None:
-    """In the worker: nothing; answered once a worker stands."""
 
 
 def close() -> None:
@@ -129,7 +118,9 @@ def _limit() -> None:
     """In the worker: bound memory for its life, and pay for sympy's lazy imports before any task's clock starts."""
     import resource
 
-    importlib.import_module(_PRELOAD)
+    from stepgauge.verifiers.symbolic.sympy_rung import warm_up
+
+    warm_up()
     with open("/proc/self/statm") as file:
         now = int(file.read().split()[0]) * resource.getpagesize()
     _, hard = resource.getrlimit(resource.RLIMIT_AS)

@@ -19,6 +19,7 @@ from stepgauge.verifiers.symbolic.policy import Policy, resolve
 
 _LETTER = re.compile(r"\s*\$?\s*(?:\\text(?:bf)?\{)?\(?([A-Z])\)?\}?\s*\$?\s*")
 _COMMA = re.compile(r"\d,\d")
+_WORDS = (Invalid, Text)
 _CONTENT = re.compile(r"[^\W_]")
 
 
@@ -82,9 +83,25 @@ def _other_commas(gold: str, prediction: str, policy: Policy) -> Outcome | None:
 def _compare(left: Reading, right: Reading, policy: Policy) -> Outcome:
     if left.source == right.source and _CONTENT.search(left.source[:10_000]):
         return equal("text", "same text")
+    if isinstance(left.node, _WORDS) or isinstance(right.node, _WORDS):
+        found = _compare_texts(left, right, policy)
+        if found is not None:
+            return found
+    assert not isinstance(left.node, Invalid)
+    assert not isinstance(right.node, Invalid)
+    readings: tuple[str, ...] = ()
+    if ("I" in left.source) != ("I" in right.source):
+        readings = ("i",)
+    if "log" in left.source or "log" in right.source:
+        readings = (*readings, "log")
+    return compare(left.node, right.node, policy, readings=readings)
+
+
+def _compare_texts(left: Reading, right: Reading, policy: Policy) -> Outcome | None:
+    """What can be said where a side is words or could not be read; None where both sides are to be compared."""
     unread = isinstance(left.node, Invalid), isinstance(right.node, Invalid)
     long = max(len(left.source), len(right.source)) > 4 * MAX_CHARS
-    if not long and (any(unread) or isinstance(left.node, Text) or isinstance(right.node, Text)):
+    if not long:
         words, other = layout_free(left.source), layout_free(right.source)
         if words == other and _CONTENT.search(words[:10_000]):
             return equal("text", "same text")
@@ -97,14 +114,7 @@ def _compare(left: Reading, right: Reading, policy: Policy) -> Outcome:
         side, node = min(broken, key=lambda item: item[1].malformed)
         where = f"{side}: {node.reason} at {node.position}"
         return different("parse", f"malformed {where}") if node.malformed else Outcome("invalid", "parse", where)
-    assert not isinstance(left.node, Invalid)
-    assert not isinstance(right.node, Invalid)
-    readings: tuple[str, ...] = ()
-    if ("I" in left.source) != ("I" in right.source):
-        readings = ("i",)
-    if "log" in left.source or "log" in right.source:
-        readings = (*readings, "log")
-    return compare(left.node, right.node, policy, readings=readings)
+    return None
 
 
 def verify_response(gold: str, response: str, *, policy: Policy | str = "default") -> Verdict:

@@ -7,16 +7,19 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from stepgauge.verifiers.extraction import QUALIFIED, extract_answer, last_boxes
+from stepgauge.verifiers.numerals import plain_numeral, tailed_numeral
 from stepgauge.verifiers.symbolic.lexer import MAX_CHARS
-from stepgauge.verifiers.symbolic.nodes import Dec, Div, Int, Neg, Node, Sym, Text
+from stepgauge.verifiers.symbolic.nodes import Node, Sym, Text
 from stepgauge.verifiers.symbolic.parser import Invalid, parse
 from stepgauge.verifiers.symbolic.shapes import expand_signs, gather
 from stepgauge.verifiers.symbolic.tables import COMMANDS, WORDS
 
 _DELIMITER = re.compile(r"(?<!\\)\\[\[\]()]|\$\$")
 _DOLLAR = re.compile(r"(?<!\\)\$")
+_ONE_FORMULA = re.compile(r"\$(?:[^$\\]|\\(?!boxed|fbox|[\[\]()$])[^$])+\$")
 _OPTION = re.compile(r"\(([A-Z])\)[.:]?\s*(?=[^\W\d_]|\$|\\|\d)|([A-H])[.:)]\s+\S|([A-E])\s+(?=[A-Z][a-z]+)")
 _OPTION_WORD = re.compile(r"(?:[Oo]ption|[Cc]hoice|[Aa]nswer)\s*:?\s*\(?([A-Z])\)?\.?$")
+_OPTION_STARTS = frozenset("(\\ABCDEFGHOoCcAa")
 _OPTION_TEXT = re.compile(r"\\(?:text|textbf|mathrm|textrm)\s*\{\s*\(?([A-Z])\)?[.:]?\s*\}\s*(?=\S)")
 _PERCENT = re.compile(r"[\s$]*(?:\\?%|(?:pct|percent|percentage)\b)")
 _CLOSING = re.compile(r"[\s.,;:。]+$")
@@ -55,10 +58,6 @@ _CONNECT = re.compile(r"[\s.,;:]*(?:\b(?:and|or)\b[\s,]*)?")
 _UNITLIKE = re.compile(r"\s*(?:[A-Za-z°/^{}\d\s.\\%]{1,40})\s*")
 _GROUPED = re.compile(r"\d,\d")
 _COUNTED = re.compile(r"([^\u3040-\uffff]*[\d})])\s*([\u4e00-\u9fff]{1,4})")  # a number and its measure word
-_PLAIN = re.compile(
-    r"\s*([-+]?)(?:(\d{1,200})(?:\.(\d{1,200})|/([1-9]\d{0,200}))?|\\[dt]?frac\{(\d{1,200})\}\{([1-9]\d{0,200})\})\s*",
-    re.ASCII,
-)
 _SIGNS = re.compile(r"\\pm|\\mp|[±∓]")
 _ESCAPED = re.compile(r"\\\\(?=[A-Za-z]{2})")
 _SPOKEN = [
@@ -97,6 +96,8 @@ def _unwrap(text: str, depth: int = 0) -> str:
     text = text.strip()
     if "\\" not in text and "$" not in text:
         return text
+    if text[0] == text[-1] == "$" and _ONE_FORMULA.fullmatch(text) and (inner := text[1:-1].strip()):
+        return inner
     group = last_boxes(text) if "boxed" in text or "fbox" in text else []
     if group and depth < 4:
         content = ", ".join(text[start:end] for _, _, start, end in group)
@@ -164,36 +165,22 @@ def _is_words(text: str) -> bool:
     return any(len(word) >= 4 or word.lower() in _SHORT_WORDS for word in words if word not in WORDS)
 
 
-def _plain_number(match: re.Match[str]) -> Node:
-    """A numeral or a fraction of two, without the parser."""
-    sign, whole, decimals, below, top, under = match.groups()
-    if top is not None:
-        node: Node = Div(Int(int(top)), Int(int(under)))
-    elif below is not None:
-        node = Div(Int(int(whole)), Int(int(below)))
-    elif decimals is not None:
-        node = Dec(int(whole + decimals), len(decimals))
-    else:
-        node = Int(int(whole))
-    return Neg(node) if sign == "-" else node
-
-
 @lru_cache(maxsize=8192)
 def read(text: str, comma: str = "thousands") -> Reading:
     """Read one side of a comparison."""
-    if fast := _PLAIN.fullmatch(text):
-        return Reading(_plain_number(fast), text)
+    if (fast := plain_numeral(text)) is not None:
+        return Reading(fast, text)
     if len(text) > 4 * MAX_CHARS:
         return Reading(Invalid("too long", 4 * MAX_CHARS), _long_core(text))
     core = _core(text)
     if not core:
         return Reading(Invalid("empty", 0), core)
-    if core is not text and (fast := _PLAIN.fullmatch(core)):
-        return Reading(_plain_number(fast), core)
-    if core[0] in "(\\" or core[0].isalpha():
-        letter = _option(core)
-        if letter is not None:
-            return Reading(Sym(letter), letter)
+    if core is not text and (fast := plain_numeral(core)) is not None:
+        return Reading(fast, core)
+    if (fast := tailed_numeral(core, comma)) is not None:
+        return Reading(fast, core)
+    if core[0] in _OPTION_STARTS and (letter := _option(core)) is not None:
+        return Reading(Sym(letter), letter)
     if "than" in core or "at least" in core or "at most" in core:
         core = _spoken(core)
     plain = _FONT.sub(r"\1", core) if "{" in core and ("\\text" in core or "\\m" in core or "\\emph" in core) else core
@@ -204,8 +191,8 @@ def read(text: str, comma: str = "thousands") -> Reading:
         node = _second_try(text, core, comma) or node
     if isinstance(node, Invalid):
         return Reading(node, core)
-    if _SIGNS.search(core):
-        node = expand_signs(node)
+    if "\\" in core or not core.isascii():
+        node = expand_signs(node) if _SIGNS.search(core) else node
     return Reading(gather(node), core)
 
 

@@ -60,8 +60,8 @@ class Commands(Primaries):
     def argument(self, *, single: bool = False) -> Node:
         """The argument of a command: a braced group or, as in LaTeX, one token."""
         token = self.tok
-        if token.kind == "open" and token.value == "{":
-            return self.primary()
+        if token.value == "{" and token.kind == "open":
+            return self.bracket() if self.at(2).value == "}" and self.at(1).kind == "num" else self.primary()
         if token.kind == "num":
             return number(self.digit())
         if token.kind == "op" and token.value == "-":
@@ -78,7 +78,7 @@ class Commands(Primaries):
 
     def fraction(self) -> Node:
         self.advance()
-        variable = self.derivative()
+        variable = self.derivative() if self.at(1).value == "d" else None
         if variable is not None:
             return Big("diff", variable, None, None, self.multiplicative())
         top = self.argument()

@@ -67,19 +67,20 @@ def quotient(nums: list[Node], dens: list[Node]) -> Node:
 class Cursor:
     """A position in a token list; the grammar's entry points are filled in by the classes below it."""
 
+    depth = 0  # of brackets, signs and arguments
+    bars = 0  # open |...|
+    integrals = 0  # around
+    in_set = False
+
     def __init__(self, text: str, tokens: list[Token], open_bars: bool) -> None:
         self.text = text
         self.tokens = tokens
         self.size = len(tokens)
         self.pos = 0
         self.tok = tokens[0]
-        self.depth = 0
-        self.bars = 0  # open |...|
         self.bar_tokens = (
             [index for index, token in enumerate(tokens) if token.value == "|"] if "|" in text or "ver" in text else []
         )
-        self.integrals = 0
-        self.in_set = False
         self.open_bars = open_bars
         self.builders = "|" in text or ":" in text or "\\mid" in text  # may hold {x | ...}
         self.index_i = "i" in text and _INDEX_I.search(text) is not None

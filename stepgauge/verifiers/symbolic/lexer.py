@@ -35,11 +35,13 @@ _new_token = tuple.__new__  # half the cost of the named constructor
 _TAKES_GROUP = frozenset(("frac", "sqrt", "fn", "binom", "font"))
 _AFTER_GROUP = frozenset(("^", "_", "}"))
 _AFTER_NUMBER = frozenset(",\\{ '.")  # a separator may follow: look closer
+_SEPARATOR = re.compile(r",?\s?\\[!,;: ]|\s?\{\s*,|[,'. ]\d")  # ... and this is one
 _TOKEN = re.compile(
     r"(?P<ws>[\s~]+)|(?P<num>(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?)|(?P<cmd>\\[A-Za-z]+\*?)|(?P<word>[A-Za-z]+)|(?P<esc>\\.)"
-    r"|(?P<rel><=|>=|=<|=>|!=|/=|==|<>|:=|[=<>])|(?P<pow>\*\*)|(?P<dots>\.{3,})|(?P<open>[(\[{])|(?P<close>[)\]}])|(?P<op>[-+*/^_!'|,;:&%.])|(?P<quote>\")|(?P<dollar>\$)",
+    r"|(?P<rel><=|>=|=<|=>|!=|/=|==|<>|:=|[=<>])|(?P<pow>\*\*)|(?P<dots>\.{3,})|(?P<op>[*/!:.])|(?P<quote>\")|(?P<dollar>\$)",
     re.DOTALL,
 )
+_ALONE = dict.fromkeys("+-^_'|,;&%", "op") | dict.fromkeys("([{", "open") | dict.fromkeys(")]}", "close")
 _STRONG = re.compile(r"\d{1,3}(?:(?:,?\s?\\!\s*|\s?\{\s*,\s*\}\s?|\\[,;:]\s?|,\\[,;:]\s?|\\ )\d{3})+(?!\d)(?:\.\d+)?")
 _PLAIN = re.compile(r"[1-9]\d{0,2}(?:,\d{3})+(?!\d)(?:\.\d+)?")
 _SPACED = re.compile(r"[1-9]\d{0,2}(?: \d{3})+(?!\d)(?!\s*[/_])(?:[.,]\d+)?|[1-9]\d{0,2}(?:'\d{3})+(?!\d)")
@@ -84,6 +86,7 @@ _COMMON_GLUED = frozenset(
         "kHz",
     ]
 )
+_HANDLED = frozenset(("skip", "lr", "text", "opname", "bb", "begin", "end", "open", "close"))
 _FN_PREFIXES = ("sin", "cos", "tan", "ln", "log", "cot", "sec", "csc")
 _SPACE_ESCAPES = frozenset(" ,;:!>/\n\t&-")
 
@@ -119,6 +122,15 @@ class _Lexer:
         size = len(text)
         while self.pos < size:
             start = self.pos
+            alone = _ALONE.get(text[start])  # a token whatever follows
+            if alone is not None:
+                if alone != "op":
+                    self._bracket(alone, text[start], start)
+                    continue
+                tokens.append(_new_token(Token, (alone, text[start], start, start + 1, self.spaced)))
+                self.spaced = False
+                self.pos = start + 1
+                continue
             match = _TOKEN.match(text, start)
             if match is None:
                 raise ParseError(f"unexpected character {text[start]!r}", start)
@@ -143,8 +155,6 @@ class _Lexer:
                 self._word(match[0], start, match.end())
             elif kind == "cmd":
                 self._command(match[0][1:], start, match.end())
-            elif kind == "open" or kind == "close":
-                self._bracket(kind, match[0], start)
             elif kind == "esc":
                 self._escape(match[0][1], start, match.end())
             elif kind == "pow":
@@ -156,6 +166,8 @@ class _Lexer:
                 self._push("cur" if kind == "dollar" else "dots", match[0], start, match.end())
             if len(tokens) > MAX_TOKENS:
                 raise ParseError("too many tokens", self.pos)
+        if len(tokens) > MAX_TOKENS:
+            raise ParseError("too many tokens", size)
         return tokens
 
     def _bracket(self, kind: str, value: str, start: int) -> None:
@@ -175,9 +187,8 @@ class _Lexer:
 
     def _number(self, match: re.Match[str]) -> None:
         text, start, end = self.text, match.start(), match.end()
-        following = text[end : end + 1]
         value = match[0]
-        if (following and following in ",\\{ '.") or "." in value:
+        if _SEPARATOR.match(text, end):
             grouped = self._grouped(start)
             if grouped is not None:
                 value, end = grouped
@@ -294,7 +305,9 @@ class _Lexer:
         if known is None:
             raise ParseError(f"unknown command \\{name}", start)
         kind, value = known
-        if kind == "skip":
+        if kind not in _HANDLED:
+            self._push(kind, value, start, end)
+        elif kind == "skip":
             self.spaced = True
             self.pos = end
         elif kind == "lr":

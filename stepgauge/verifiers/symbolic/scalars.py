@@ -33,6 +33,7 @@ from stepgauge.verifiers.symbolic.outcome import Outcome, different, equal, unde
 from stepgauge.verifiers.symbolic.policy import Policy
 
 SIGNED = frozenset("xyzt")  # sampled on both sides of zero; other symbols stand for positive quantities
+_INFINITY = Const("oo")
 _MAX_HEIGHT = 8_000
 _POINTS = 5
 
@@ -90,7 +91,7 @@ def is_infinite(node: Node) -> int:
     """+1 or -1 for an infinity as it stands, 0 for anything else."""
     if isinstance(node, Neg):
         return -is_infinite(node.arg)
-    return int(node == Const("oo"))
+    return int(node == _INFINITY)
 
 
 def compare_scalars(a: Node, b: Node, policy: Policy) -> Outcome:

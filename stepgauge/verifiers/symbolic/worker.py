@@ -9,16 +9,18 @@ import multiprocessing
 import os
 import sys
 import threading
-from multiprocessing import context, popen_forkserver
+from multiprocessing import context, forkserver, popen_forkserver
 from typing import Any
 
 from stepgauge.verifiers.symbolic.nodes import Node
 from stepgauge.verifiers.symbolic.outcome import Outcome, different, equal, undecided
 
-WALL_S = 4.0  # of one comparison, once its worker has started; a backstop for a loaded machine
+WALL_S = 2.5  # of one comparison, once its worker has started; a backstop for a loaded machine
 CPU_S = 2  # of one comparison
 MEMORY_BYTES = 3 << 30  # of address space, beyond what a fresh worker holds
 TASKS_PER_WORKER = 64
+WORKERS = min(2, os.cpu_count() or 1)  # one stopped comparison never holds up every thread
+_PRELOAD = "sympy"
 _LOCK = threading.Lock()
 _pool: tuple[int, Any] | None = None  # process id, pool
 
@@ -50,6 +52,15 @@ class _Context(context.ForkServerContext):
     Process = _Process
 
 
+def _context() -> _Context:
+    """Workers fork from a server that holds sympy already; what the user asked it to preload stays."""
+    found = _Context()
+    wanted = getattr(forkserver._forkserver, "_preload_modules", [])
+    if _PRELOAD not in wanted:
+        found.set_forkserver_preload([*wanted, _PRELOAD])
+    return found
+
+
 def ask(a: Node, b: Node) -> Outcome:
     """Let sympy decide two formulas within the limits; ``undecided`` where it cannot or is stopped."""
     from concurrent.futures import TimeoutError as FutureTimeout
@@ -61,7 +72,7 @@ def ask(a: Node, b: Node) -> Outcome:
         try:
             verdict, reason = _current_pool().schedule(_compare, args=(first, second), timeout=WALL_S).result()
         except (FutureTimeout, TimeoutError):
-            return undecided("sympy", f"stopped after {WALL_S} s")
+            return undecided("sympy", "stopped after its seconds of wall time")
         except ProcessExpired:
             return undecided("sympy", "the worker reached a limit")
         except (RuntimeError, OSError) as error:  # the pool broke or belongs to a finished interpreter
@@ -85,7 +96,7 @@ def _current_pool() -> Any:
                 config["daemon"] = (
                     False  # daemonic workers (data loaders, pools) may not have children; ours are killed with the pool
                 )
-            pool = ProcessPool(max_workers=1, max_tasks=TASKS_PER_WORKER, initializer=_limit, context=_Context())
+            pool = ProcessPool(max_workers=WORKERS, max_tasks=TASKS_PER_WORKER, initializer=_limit, context=_context())
             _pool = (os.getpid(), pool)
         return _pool[1]
 
@@ -110,7 +121,6 @@ def _limit() -> None:
     from stepgauge.verifiers.symbolic.sympy_rung import warm_up
 
     warm_up()
-
     with open("/proc/self/statm") as file:
         now = int(file.read().split()[0]) * resource.getpagesize()
     _, hard = resource.getrlimit(resource.RLIMIT_AS)

@@ -54,6 +54,9 @@ _TABLES = frozenset(
 )
 
 
+MAX_BRACES_IN_TEXT = 16  # a formula in \text{} is read anew, so nesting it would cost quadratic time
+
+
 class Commands(Primaries):
     """Operands that begin with a command or a function name."""
 
@@ -298,7 +301,8 @@ class Commands(Primaries):
         content = " ".join(parts)
         if len(content) == 1 and content.isalpha():
             return Const("e") if content == "e" else Sym(content)
-        if content[:1].isdigit() or content[:1] in "-(\\":
+        nested = content.count("{") > MAX_BRACES_IN_TEXT
+        if (content[:1].isdigit() or content[:1] in "-(\\") and not nested:
             from stepgauge.verifiers.symbolic.parser import parse
 
             inner = parse(content)

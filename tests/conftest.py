@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -13,6 +14,15 @@ from tests.casefiles import shared_dir
 # No deadline: the first example of a test pays for imports. In CI the examples are the same each time.
 settings.register_profile("stepgauge", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("stepgauge")
+
+
+@pytest.fixture(scope="module")
+def frozen_collector():
+    """For tests of time: a full collection over all the libraries loaded here takes half a second, and is not ours."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

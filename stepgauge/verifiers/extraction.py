@@ -186,9 +186,11 @@ def _last_value(text: str, start: int, end: int) -> tuple[int, int] | None:
         math_spans.append(match.span())
         if any(char.isdigit() for char in inner) or re.search(r"[<>=^\\]", inner) or len(inner.strip()) > 3:
             best = match.span()
-    number = None
+    number, formula = None, 0
     for match in _NUMBER.finditer(text, start, end):
-        if not any(a <= match.start() < b for a, b in math_spans[-40:]):
+        while formula < len(math_spans) and math_spans[formula][1] <= match.start():
+            formula += 1
+        if formula == len(math_spans) or match.start() < math_spans[formula][0]:
             number = match.span()
     if number and (best is None or number[0] > best[1]):
         return number

@@ -77,6 +77,7 @@ BOMBS = [
 
 
 @pytest.mark.parametrize("bomb", BOMBS, ids=lambda bomb: repr(bomb[:20]))
+@pytest.mark.usefixtures("frozen_collector")
 def test_bombs_cost_little(bomb):
     for judge in (verify, verify_response):
         for gold, prediction in (("7", bomb), (bomb, "x+7")):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Interval", "bootstrap_interval", "pass_at_k"]
+__all__ = ["Interval", "bootstrap_interval", "pass_at_k", "plugin_pass_at_k"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,30 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     if not 1 <= k <= n:
         raise ValueError(f"pass_at_k needs 1 <= k <= n, got n={n}, k={k}; draw more candidates or lower k")
     return 1.0 - math.comb(n - c, k) / math.comb(n, k)
+
+
+def plugin_pass_at_k(n: int, c: int, k: int) -> float:
+    """Chance that one of k draws with replacement is right, the success rate taken as c/n: 1 - (1 - c/n)^k.
+
+    Too low on average (the function is concave in the rate); ``pass_at_k`` is unbiased. Kept for comparison with
+    work that reports it.
+
+    Args:
+        n: candidates drawn. c: right ones among them. k: draws; may exceed n.
+
+    Raises:
+        ValueError: unless 0 <= c <= n, n >= 1 and k >= 1.
+
+    Example:
+        >>> round(plugin_pass_at_k(16, 3, 4), 4)
+        0.5642
+
+    References:
+        Chen et al. 2021, Evaluating Large Language Models Trained on Code, section 2.1 and appendix A.
+    """
+    if not 0 <= c <= n or n < 1 or k < 1:
+        raise ValueError(f"plugin_pass_at_k needs 0 <= c <= n, n >= 1 and k >= 1, got n={n}, c={c}, k={k}")
+    return 1.0 - (1.0 - c / n) ** k
 
 
 def bootstrap_interval(

@@ -229,11 +229,15 @@ def test_a_reader_that_leaves_is_no_error():
 
 def test_a_killed_run_leaves_nothing_half_written(tmp_path):
     out = tmp_path / "scores.jsonl"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "stepgauge", "score", "-", "--out", str(out)],
-        stdin=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job starts with ctrl-c ignored
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "stepgauge", "score", "-", "--out", str(out)],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
     row = json.dumps(to_row(bundled()[0])) + "\n"
     process.stdin.write(row.encode() * 600)
     process.stdin.flush()

@@ -8,6 +8,7 @@ import sys
 import typer
 
 from stepgauge.cli.filter import filter_command
+from stepgauge.cli.report import report_command
 from stepgauge.cli.rerank import rerank_command
 from stepgauge.cli.score import score_command
 from stepgauge.cli.scorers import scorers_command
@@ -31,6 +32,7 @@ app.command("score")(score_command)
 app.command("rerank")(rerank_command)
 app.command("verify")(verify_command)
 app.command("filter")(filter_command)
+app.command("report")(report_command)
 app.command("serve")(serve_command)
 app.command("scorers")(scorers_command)
 

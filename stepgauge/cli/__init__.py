@@ -9,6 +9,7 @@ import typer
 
 from stepgauge.cli.filter import filter_command
 from stepgauge.cli.rerank import rerank_command
+from stepgauge.cli.robustness import robustness_command
 from stepgauge.cli.score import score_command
 from stepgauge.cli.scorers import scorers_command
 from stepgauge.cli.verify import verify_command
@@ -30,6 +31,7 @@ app.command("score")(score_command)
 app.command("rerank")(rerank_command)
 app.command("verify")(verify_command)
 app.command("filter")(filter_command)
+app.command("robustness")(robustness_command)
 app.command("scorers")(scorers_command)
 
 

@@ -23,7 +23,7 @@ SUM_TOLERANCE = 1e-6
 class ChangePoint:
     """Posterior over one change of level in a series.
 
-    ``p_none`` is the chance of no change, ``p_tau[i]`` that of a new level from index i + 1 on (together they sum to 1),
+    ``p_none`` is the chance of no change, ``p_tau[i]`` that of a new level from index i + 1 on (they sum to 1),
     ``map_tau`` the likeliest such index, and ``log_bf`` the log Bayes factor of a change against none, in nats.
     """
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 import math
 
@@ -103,7 +104,7 @@ def test_quantile_rewards_lie_in_0_1_and_keep_the_order(history, rewards):
     scaled = quantile_reward(rewards, history)
     assert all(0 <= value <= 1 for value in scaled)
     order = sorted(range(len(rewards)), key=lambda at: rewards[at])
-    assert all(scaled[a] <= scaled[b] for a, b in zip(order, order[1:], strict=False))
+    assert all(scaled[a] <= scaled[b] for a, b in itertools.pairwise(order))
 
 
 def test_a_constant_history_gives_0_or_1():

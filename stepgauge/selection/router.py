@@ -108,14 +108,16 @@ class LinearPosterior:
     def score(self, context: ArrayLike) -> tuple[float, float]:
         """Mean and standard deviation of the expected reward h . w on a context (d,)."""
         h = _vector("context", context, self.shift.size)
-        spread = np.linalg.solve(self.cholesky, h)  # var = h^T precision^-1 h = |L^-1 h|^2
-        return float(h @ self.mean), float(np.sqrt(spread @ spread))
+        lower = self.cholesky
+        spread = np.linalg.solve(lower, h)  # h^T precision^-1 h = |L^-1 h|^2, and the mean is L^-T L^-1 shift
+        return float(spread @ np.linalg.solve(lower, self.shift)), float(np.sqrt(spread @ spread))
 
     def sample_score(self, context: ArrayLike, z: ArrayLike) -> float:
         """The expected reward under one draw of the weights: h . (mean + L^-T z), z standard normal (d,)."""
         h = _vector("context", context, self.shift.size)
         noise = _vector("z", z, self.shift.size)
-        return float(h @ (self.mean + np.linalg.solve(self.cholesky.T, noise)))
+        lower = self.cholesky
+        return float(np.linalg.solve(lower, h) @ (np.linalg.solve(lower, self.shift) + noise))
 
 
 def quantile_reward(

@@ -3,6 +3,7 @@
 from stepgauge.selection.change_points import ChangePoint, change_point, drift, forking_steps, hazard, survival
 from stepgauge.selection.clusters import semantic_clusters
 from stepgauge.selection.compute_optimal import Choice, Trial, choose_strategies, difficulty_bin, difficulty_edges
+from stepgauge.selection.consensus import Consensus, consensus
 from stepgauge.selection.distinguish import Distinguished, Judge, both_orders, distinguish, output_groups
 from stepgauge.selection.fusion import Fused, Part, fuse
 from stepgauge.selection.metrics import Interval, bootstrap_interval, pass_at_k, plugin_pass_at_k
@@ -25,6 +26,7 @@ __all__ = [
     "Beam",
     "ChangePoint",
     "Choice",
+    "Consensus",
     "Distinguished",
     "Fused",
     "Interval",
@@ -49,6 +51,7 @@ __all__ = [
     "both_orders",
     "change_point",
     "choose_strategies",
+    "consensus",
     "difficulty_bin",
     "difficulty_edges",
     "distinguish",

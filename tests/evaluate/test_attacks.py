@@ -3,7 +3,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stepgauge import Rollout
@@ -21,6 +21,7 @@ def _attack(name, rollout=ROLLOUT, seed=0):
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+@settings(max_examples=25)
 @given(steps=st.lists(st.text(max_size=30), max_size=4), gold=st.one_of(st.none(), st.text(max_size=8)))
 def test_attacks_take_any_rollout_keep_the_problem_and_repeat(attack, steps, gold):
     rollout = Rollout("problem", tuple(steps), gold=gold, id="x")

@@ -27,7 +27,6 @@ from stepgauge.lm import load_causal_lm
 from stepgauge.selection import (
     Beam,
     NextStep,
-    SearchResult,
     beam_search,
     best_of_n,
     bootstrap_interval,
@@ -49,7 +48,7 @@ SHOTS = [
         "41 - 7 = 34\n34 + 12 = 46\n46 + 3 = 49\nThe answer is 49.",
     ),
 ]
-MAX_STEP_TOKENS, DEPTH = 32, 8
+MAX_STEP_TOKENS, DEPTH = 20, 6
 WIDTH = 4
 
 
@@ -135,42 +134,45 @@ def pick(beams: Sequence[Beam], rule: str) -> str | None:
     return None if index is None else answers[index]
 
 
-def temperatures_pick(by_temperature: dict[float, SearchResult]) -> str | None:
+def temperatures_pick(by_temperature: dict[float, Sequence[Beam]]) -> str | None:
     """The pooled vote over several temperatures."""
-    rows = [
-        (temperature, None if (a := extract_answer(beam.rollout.response)) is None or not beam.done else a.text)
-        for temperature, result in by_temperature.items()
-        for beam in result.beams
-    ]
-    classes = answer_classes([text for _, text in rows])
+    beams = [(temperature, beam) for temperature, group in by_temperature.items() for beam in group]
+    found = [extract_answer(beam.rollout.response) if beam.done else None for _, beam in beams]
+    classes = answer_classes([None if answer is None else answer.text for answer in found])
     grid: dict[float, list[int | None]] = {temperature: [] for temperature in by_temperature}
-    for (temperature, _), label in zip(rows, classes, strict=True):
+    for (temperature, _), label in zip(beams, classes, strict=True):
         grid[temperature].append(label)
     winner = multi_temperature_vote(grid).pooled.winner
-    return None if winner is None else rows[classes.index(winner)][1]
+    first = None if winner is None else found[classes.index(winner)]
+    return None if first is None else first.text
 
 
 def run(policy: LocalPolicy, problem: Rollout, seed: int, sizes: Sequence[int]) -> dict[str, tuple[bool, int]]:
-    """{strategy: (solved, tokens)} of one problem."""
+    """{strategy: (solved, tokens)} of one problem. Votes over n samples take the first n of the largest draw."""
     scorer = load("arithmetic")
     found: dict[str, tuple[bool, int]] = {}
 
     def note(name: str, answer: str | None, tokens: int) -> None:
         found[name] = (answer is not None and verify(problem.gold or "", answer).equal, tokens)
 
+    def sample(n: int, temperature: float) -> list[Beam]:
+        policy.temperature = temperature
+        beams = dvts(problem, policy, scorer, n=n, width=1, depth=DEPTH, how="min", seed=seed).beams
+        return sorted(beams, key=lambda beam: beam.tree)
+
+    drawn = sample(max(sizes), 0.8)
+    by_temperature = {temperature: sample(max(sizes) // 2, temperature) for temperature in (0.4, 1.0)}
+    policy.temperature = 0.8
     for n in sizes:
-        policy.temperature = 0.8
-        samples = dvts(problem, policy, scorer, n=n, width=1, depth=DEPTH, how="min", seed=seed)
+        tokens = sum(beam.tokens for beam in drawn[:n])
         for rule in ("majority", "best-of-n", "weighted vote", "Borda"):
-            note(f"{rule} @{n}", pick(samples.beams, rule), samples.tokens)
+            note(f"{rule} @{n}", pick(drawn[:n], rule), tokens)
+        grid = {temperature: beams[: n // 2] for temperature, beams in by_temperature.items()}
+        spent = sum(beam.tokens for beams in grid.values() for beam in beams)
+        note(f"multi-temperature @{n}", temperatures_pick(grid), spent)
         for name, search in (("beam search", beam_search), ("DVTS", dvts)):
             result = search(problem, policy, scorer, n=n, width=WIDTH, depth=DEPTH, how="min", seed=seed)
             note(f"{name} @{n}", pick(result.beams, "weighted vote"), result.tokens)
-        grid = {}
-        for temperature in (0.4, 1.0):
-            policy.temperature = temperature
-            grid[temperature] = dvts(problem, policy, scorer, n=n // 2, width=1, depth=DEPTH, how="min", seed=seed)
-        note(f"multi-temperature @{n}", temperatures_pick(grid), sum(r.tokens for r in grid.values()))
     return found
 
 
@@ -211,7 +213,7 @@ def main() -> None:
     rows = [json.loads(line) for line in Path(options.problems_file).read_text().splitlines()][: options.problems]
     policy = LocalPolicy(options.model)
     sizes = [int(size) for size in options.sizes.split(",")]
-    results: dict[str, list[tuple[bool, int]]] = {}
+    results: dict[str, list[tuple[bool, int]]] = {}  # a value a problem
     started = time.perf_counter()
     for seed, row in enumerate(rows):
         for name, outcome in run(policy, Rollout(row["problem"], (), gold=str(row["gold"])), seed, sizes).items():

@@ -6,10 +6,9 @@ language model keeps its cache. Which children live on is decided by ``beam_sele
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -17,6 +16,9 @@ import numpy as np
 from stepgauge.scoring import Rollout, Scorer, Session, StepScores
 
 __all__ = ["Beam", "NextStep", "Propose", "SearchResult", "beam_search", "beam_select", "dvts", "dvts_select"]
+
+
+Stopped = Literal["finished", "depth", "tokens", "early", "stuck"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +37,14 @@ Propose = Callable[[Sequence[Rollout], int, int], Sequence[Sequence[NextStep]]]
 
 @dataclass(frozen=True, slots=True)
 class Beam:
-    """A solution found by the search: the rollout, its step scores, their aggregate, and whether it came to its end."""
+    """A solution found by a search: its step scores, their aggregate, whether it is finished, and its own tokens."""
 
     rollout: Rollout
     scores: StepScores
     score: float | None
     done: bool
-    tree: int = 0  # which subtree of DVTS it belongs to
+    tokens: int = 0
+    tree: int = 0  # which tree of DVTS it belongs to
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class SearchResult:
     beams: tuple[Beam, ...]
     tokens: int
     rounds: int
-    stopped: Literal["finished", "depth", "tokens", "early", "stuck"]
+    stopped: Stopped
 
     @property
     def best(self) -> Beam | None:
@@ -180,8 +183,8 @@ def beam_search(
         kept = [live[at] for _, at in beam_select([[child.score for child in live]], n // width)]
         return [child for child in children if child.done] + kept
 
-    search = _Search(propose, scorer, survivors, how, seed)
-    return search.run([start], n, width, n, depth, max_tokens, stop)
+    search = _Search(propose, scorer, survivors, how, seed, depth, max_tokens, stop)
+    return search.run([start], first_width=n, width=width, enough=n)
 
 
 def dvts(
@@ -225,8 +228,8 @@ def dvts(
         return [groups[tree][child] for tree, child in dvts_select([[c.score for c in group] for group in groups])]
 
     trees = n // width
-    search = _Search(propose, scorer, survivors, how, seed)
-    return search.run([start] * trees, width, width, trees, depth, max_tokens, stop)
+    search = _Search(propose, scorer, survivors, how, seed, depth, max_tokens, stop)
+    return search.run([start] * trees, first_width=width, width=width, enough=trees)
 
 
 def _check_counts(*, n: int, width: int, depth: int) -> None:
@@ -245,61 +248,63 @@ class _Live:
 
     session: Session
     tree: int
+    tokens: int = 0
     done: bool = False
     scores: StepScores | None = None
     score: float | None = None
 
-    def freeze(self) -> Beam | None:
-        """As a result, its session closed; None where no step was written."""
-        self.session.close()
-        if self.scores is None:
-            return None
-        return Beam(self.session.rollout, self.scores, self.score, self.done, self.tree)
+
+def _frozen(beams: Sequence[_Live]) -> list[Beam]:
+    """As results; a beam to which no step was added is none."""
+    return [
+        Beam(beam.session.rollout, beam.scores, beam.score, beam.done, beam.tokens, beam.tree)
+        for beam in beams
+        if beam.scores is not None
+    ]
 
 
 @dataclass(slots=True)
 class _Search:
-    """What both searches share; ``survivors`` says which children, by parent, live on."""
+    """What both searches share; ``survivors`` says which children, grouped by parent, live on."""
 
     propose: Propose
     scorer: Scorer
     survivors: Callable[[Sequence[Sequence[_Live]]], list[_Live]]
     how: str | None
     seed: int
+    depth: int
+    max_tokens: int | None
+    stop: Callable[[Sequence[Beam]], bool] | None
     tokens: int = 0
     rounds: int = 0
+    sessions: list[Session] = field(default_factory=list)  # those that are open
 
-    def run(
-        self,
-        starts: Sequence[Rollout],
-        first_width: int,
-        width: int,
-        enough: int,
-        depth: int,
-        max_tokens: int | None,
-        stop: Callable[[Sequence[Beam]], bool] | None,
-    ) -> SearchResult:
-        live = [_Live(self.scorer.open(start), tree) for tree, start in enumerate(starts)]
+    def run(self, starts: Sequence[Rollout], *, first_width: int, width: int, enough: int) -> SearchResult:
         finished: list[Beam] = []
-        cut: list[_Live] = []
-        stopped: Literal["finished", "depth", "tokens", "early", "stuck"] | None = None
-        while stopped is None:
-            groups = self._grow(live, width if self.rounds else first_width)
-            cut += [parent for parent, group in zip(live, groups, strict=True) if not group]
-            kept = self.survivors(groups)
-            self._close(live, groups, kept, cut)
-            finished += [beam for child in kept if child.done and (beam := child.freeze())]
-            live = [child for child in kept if not child.done]
-            if len(finished) >= enough or not live:
-                stopped = "finished" if finished else "stuck"
-            elif stop is not None and stop(finished):
-                stopped = "early"
-            elif max_tokens is not None and self.tokens >= max_tokens:
-                stopped = "tokens"
-            elif self.rounds == depth:
-                stopped = "depth"
-        unfinished = [beam for one in (*cut, *live) if (beam := one.freeze())]
-        return SearchResult((*finished, *unfinished), self.tokens, self.rounds, stopped)
+        cut: list[Beam] = []
+        stopped: Stopped | None = None
+        try:
+            live = [_Live(self._opened(self.scorer.open(start)), tree) for tree, start in enumerate(starts)]
+            while stopped is None:
+                groups = self._grow(live, width if self.rounds else first_width)
+                cut += _frozen([parent for parent, group in zip(live, groups, strict=True) if not group])
+                kept = self.survivors(groups)
+                finished += _frozen([child for child in kept if child.done])
+                live = [child for child in kept if not child.done]
+                self._close_all_but(live)
+                stopped = self._stopped(finished, bool(live), enough)
+        finally:
+            self._close_all_but([])
+        return SearchResult((*finished, *cut, *_frozen(live)), self.tokens, self.rounds, stopped)
+
+    def _stopped(self, finished: Sequence[Beam], alive: bool, enough: int) -> Stopped | None:
+        if len(finished) >= enough or not alive:
+            return "finished" if finished else "stuck"
+        if self.stop is not None and self.stop(finished):
+            return "early"
+        if self.max_tokens is not None and self.tokens >= self.max_tokens:
+            return "tokens"
+        return "depth" if self.rounds == self.depth else None
 
     def _grow(self, live: Sequence[_Live], width: int) -> list[list[_Live]]:
         """The scored children of each beam."""
@@ -311,24 +316,28 @@ class _Search:
                 f"propose was given {len(live)} prefixes and asked for {width} steps each; "
                 f"got {[len(steps) for steps in proposed]}"
             )
+        groups = [
+            [
+                _Live(self._opened(beam.session.fork()), beam.tree, beam.tokens + step.tokens, step.done)
+                for step in steps
+            ]
+            for beam, steps in zip(live, proposed, strict=True)
+        ]
+        children = [child for group in groups for child in group]
         steps = [step for group in proposed for step in group]
         self.tokens += sum(step.tokens for step in steps)
-        sessions = [beam.session.fork() for beam, group in zip(live, proposed, strict=True) for _ in group]
-        scored = iter(zip(sessions, steps, self.scorer.extend_batch(sessions, [s.text for s in steps]), strict=True))
-        groups: list[list[_Live]] = []
-        for beam, group in zip(live, proposed, strict=True):
-            children = []
-            for session, step, scores in itertools.islice(scored, len(group)):
-                children.append(_Live(session, beam.tree, step.done, scores, scores.aggregate(self.how)))
-            groups.append(children)
+        scored = self.scorer.extend_batch([child.session for child in children], [step.text for step in steps])
+        for child, scores in zip(children, scored, strict=True):
+            child.scores, child.score = scores, scores.aggregate(self.how)
         return groups
 
-    @staticmethod
-    def _close(
-        parents: Sequence[_Live], groups: Sequence[Sequence[_Live]], kept: Sequence[_Live], cut: Sequence[_Live]
-    ) -> None:
-        """Close the sessions of what does not live on."""
-        staying = {id(beam) for beam in (*kept, *cut)}
-        for beam in (*parents, *(child for group in groups for child in group)):
-            if id(beam) not in staying:
-                beam.session.close()
+    def _opened(self, session: Session) -> Session:
+        self.sessions.append(session)
+        return session
+
+    def _close_all_but(self, live: Sequence[_Live]) -> None:
+        staying = {id(beam.session) for beam in live}
+        for session in self.sessions:
+            if id(session) not in staying:
+                session.close()
+        self.sessions = [beam.session for beam in live]

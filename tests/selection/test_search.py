@@ -81,6 +81,8 @@ def test_dvts_of_width_1_is_best_of_n():
     share, tokens = _solved(dvts, 600, n=16, width=1)
     assert _close(share, 1 - (1 - RIGHT**LENGTH) ** 16, 600)
     assert tokens == 16 * LENGTH * 10
+    result = dvts(START, policy, TrueValue(), n=4, width=1)
+    assert [beam.tokens for beam in result.beams] == [LENGTH * 10] * 4
 
 
 def test_dvts_solves_as_often_as_its_closed_form():
@@ -110,6 +112,21 @@ def test_every_session_is_closed():
             scorer = TrueValue()
             search(START, policy, scorer, n=8, width=2, **options)
             assert scorer.opened == scorer.closed > 0
+
+
+def test_sessions_are_closed_where_the_generator_fails():
+    calls = []
+
+    def propose(prefixes, n, seed):
+        calls.append(n)
+        if len(calls) == 3:
+            raise ConnectionError("gone")
+        return policy(prefixes, n, seed)
+
+    scorer = TrueValue()
+    with pytest.raises(ConnectionError, match="gone"):
+        beam_search(START, propose, scorer, n=8, width=2)
+    assert scorer.opened == scorer.closed > 8
 
 
 def test_where_a_search_stops():

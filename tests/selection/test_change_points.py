@@ -28,7 +28,7 @@ def test_posterior_is_that_of_the_full_covariance(y, noise, strength, p_change):
         [_log_normal(y[:t], 0.2, noise, strength) + _log_normal(y[t:], 0.2, noise, strength) for t in range(1, len(y))]
     )
     log_bf = np.logaddexp.reduce(both) - math.log(len(both)) - none
-    assert found.log_bf == pytest.approx(log_bf, abs=1e-6)
+    assert found.log_bf == pytest.approx(log_bf, rel=1e-9, abs=1e-6)
     assert found.p_none + sum(found.p_tau) == pytest.approx(1)
     shares = np.exp(both - np.logaddexp.reduce(both)) * (1 - found.p_none)
     np.testing.assert_allclose(found.p_tau, shares, atol=1e-8)

@@ -12,6 +12,7 @@ from stepgauge.cli.rerank import rerank_command
 from stepgauge.cli.robustness import robustness_command
 from stepgauge.cli.score import score_command
 from stepgauge.cli.scorers import scorers_command
+from stepgauge.cli.serve import serve_command
 from stepgauge.cli.verify import verify_command
 
 INTERRUPTED = 130  # what typer exits with on ctrl-c
@@ -32,6 +33,7 @@ app.command("rerank")(rerank_command)
 app.command("verify")(verify_command)
 app.command("filter")(filter_command)
 app.command("robustness")(robustness_command)
+app.command("serve")(serve_command)
 app.command("scorers")(scorers_command)
 
 

@@ -6,14 +6,14 @@ import hashlib
 import math
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from stepgauge import __version__
 from stepgauge.data.alignment import step_token_spans, token_spans
-from stepgauge.lm.batching import token_batches
 from stepgauge.lm.loading import load_causal_lm, model_folder, placement, weights_fingerprint
+from stepgauge.lm.tree import enable_tree, hidden_states, row_batches
 from stepgauge.scoring import Kind, Progress, Reason, Rollout, Scorer, StepScores
 
 if TYPE_CHECKING:
@@ -33,8 +33,10 @@ class _Encoded:
     response: list[int]  # as much as the model's context holds
     steps: list[tuple[int, int]]  # (S,) token ranges of the whole response
 
-    def __len__(self) -> int:
-        return len(self.prompt) + len(self.response)
+    @property
+    def row(self) -> list[int]:
+        """The tokens that the model's body runs over; the last one predicts nothing that is asked for."""
+        return [*self.prompt, *self.response[:-1]]
 
 
 class _TokenStats(NamedTuple):
@@ -59,7 +61,7 @@ class LogprobScorer(Scorer):
     Args:
         model: a folder, a hub name or a .gguf file, see ``stepgauge.lm.load_causal_lm``.
         device, dtype, download: as there.
-        max_tokens: tokens of a padded batch.
+        max_tokens: tokens of a batch; what rollouts of one problem share is counted, and computed, once.
 
     Example:
         >>> scorer = LogprobScorer("SmolLM2-135M-Instruct.Q4_1.gguf")  # doctest: +SKIP
@@ -118,7 +120,9 @@ class LogprobScorer(Scorer):
                 encoded[index] = _encode(rollout, tokenizer, plain, vocabulary, _context(model))
             except Exception as error:
                 results[index] = self._error(rollout, "internal", error, report)
-        for indices in _batches(encoded, self.max_tokens):
+        order = list(encoded)
+        for batch in row_batches(model, [encoded[index].row for index in order], self.max_tokens):
+            indices = [order[position] for position in batch]
             if time.monotonic() >= stop:
                 late = TimeoutError(f"deadline of {deadline_s} s passed")
                 results |= {index: self._error(rollouts[index], "timeout", late, report) for index in indices}
@@ -147,6 +151,7 @@ class LogprobScorer(Scorer):
                 tokenizer.backend_tokenizer.no_padding()
                 vocabulary = min(max(tokenizer.get_vocab().values()) + 1, model.get_output_embeddings().weight.shape[0])
                 _prove_head(model, vocabulary)
+                enable_tree(model)
                 self._loaded = model, tokenizer, _plain(tokenizer), vocabulary
             return self._loaded
 
@@ -206,18 +211,6 @@ def _prompt(problem: str, tokenizer: Any, plain: Any) -> list[int]:
     return [*ids(before), *ids(problem, plain), *ids(after)]
 
 
-def _batches(encoded: Mapping[int, _Encoded], max_tokens: int) -> Iterator[list[int]]:
-    """Indices in batches: candidates of one prompt together, the rest with others of their length."""
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for index, item in encoded.items():
-        groups.setdefault(tuple(item.prompt), []).append(index)
-    candidates = [members for members in groups.values() if len(members) > 1]
-    alone = [members[0] for members in groups.values() if len(members) == 1]
-    for members in [*candidates, alone]:
-        for batch in token_batches([len(encoded[index]) for index in members], max_tokens):
-            yield [members[position] for position in batch]
-
-
 def _run(model: Any, vocabulary: int, items: Sequence[_Encoded]) -> list[_TokenStats | Exception]:
     """The statistics of each item's response tokens; where the batch fails, each item alone."""
     try:
@@ -235,8 +228,11 @@ def _forward(model: Any, vocabulary: int, items: Sequence[_Encoded]) -> list[_To
     from stepgauge.kernels.stats import lm_stats
 
     with torch.inference_mode():
-        states = _candidate_states(model, items) if len(items) > 1 else None
-        hidden = torch.cat(states or _padded_states(model, items))  # (tokens, H)
+        states = hidden_states(model, [item.row for item in items])
+        needed = [
+            state[len(item.prompt) - 1 :][: len(item.response)] for item, state in zip(items, states, strict=True)
+        ]
+        hidden = torch.cat(needed)  # (tokens, H): the state before each response token
         targets = torch.tensor([token for item in items for token in item.response], device=hidden.device)
         head = model.get_output_embeddings()
         stats = lm_stats(
@@ -251,48 +247,6 @@ def _forward(model: Any, vocabulary: int, items: Sequence[_Encoded]) -> list[_To
     fields = (stats.logp, stats.entropy, stats.self_certainty)
     parts = (torch.split(values.cpu(), sizes) for values in fields)
     return [_TokenStats(*of_item) for of_item in zip(*parts, strict=True)]
-
-
-def _right_padded(rows: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Tensor]:
-    """(ids, mask), both (B, longest)."""
-    import torch
-
-    ids = torch.zeros(len(rows), max(map(len, rows)), dtype=torch.long)  # (B, T)
-    mask = torch.zeros_like(ids)
-    for row, tokens in enumerate(rows):
-        ids[row, : len(tokens)] = torch.tensor(tokens, dtype=torch.long)
-        mask[row, : len(tokens)] = 1
-    return ids.to(device), mask.to(device)
-
-
-def _padded_states(model: Any, items: Sequence[_Encoded]) -> list[Tensor]:
-    """(R, H) of each item, the state before each response token; prompts and responses side by side, padded."""
-    ids, mask = _right_padded([[*item.prompt, *item.response] for item in items], model.device)
-    states = model.base_model(input_ids=ids, attention_mask=mask, use_cache=False)[0]  # (B, T, H)
-    return [states[row, len(item.prompt) - 1 : len(item) - 1] for row, item in enumerate(items)]
-
-
-def _candidate_states(model: Any, items: Sequence[_Encoded]) -> list[Tensor] | None:
-    """The same where all items have one prompt, which runs once; None where they have not, or no cache to share."""
-    import torch
-
-    prompt = items[0].prompt
-    inputs = [item.response[:-1] for item in items]  # the last token predicts nothing that is asked for
-    if any(item.prompt != prompt for item in items) or not any(inputs):
-        return None
-    begun = model.base_model(input_ids=torch.tensor([prompt], device=model.device), use_cache=True)
-    name = "cache" if "cache" in begun else "past_key_values"  # its name before transformers 5.24
-    cache = begun.get(name)
-    if not hasattr(cache, "batch_repeat_interleave"):
-        return None
-    last = begun[0][0, -1:]  # (1, H) predicts every first token
-    cache.batch_repeat_interleave(len(items))
-    ids, mask = _right_padded(inputs, model.device)
-    mask = torch.cat([mask.new_ones(len(items), len(prompt)), mask], 1)  # (B, P + R)
-    states = model.base_model(input_ids=ids, attention_mask=mask, use_cache=True, **{name: cache})[0]  # (B, R, H)
-    return [
-        torch.cat([last, states[row, : len(tokens)]])[: len(items[row].response)] for row, tokens in enumerate(inputs)
-    ]
 
 
 def _prove_head(model: Any, vocabulary: int) -> None:

@@ -11,6 +11,7 @@ from stepgauge import Rollout
 from stepgauge.data import align, bundled, locate, rollout_from_text
 from stepgauge.kernels import scorer as scorer_module
 from stepgauge.kernels.scorer import LogprobScorer, _encode
+from stepgauge.lm.tree import MIN_SHARED
 from tests.lm.tiny import tiny_llama, tiny_model
 
 
@@ -138,7 +139,7 @@ def test_a_model_that_fails_on_one(scorer, monkeypatch):
     real = scorer_module._forward
 
     def failing(model, vocabulary, items):
-        if any(len(item) > 100 for item in items):
+        if any(len(item.row) > 100 for item in items):
             raise RuntimeError("out of memory")
         return real(model, vocabulary, items)
 
@@ -215,22 +216,29 @@ def test_text_cannot_forge_a_chat_turn():
     assert scorer.score([FORGED], problem=FORGED).status == "ok"
 
 
-def test_the_prompt_of_candidates_runs_once(scorer, monkeypatch):
-    """Candidates of one problem: the same scores as alone, and the prompt's tokens go through the body once."""
+def test_no_padding_and_what_candidates_share_runs_once(scorer, monkeypatch):
+    """Rollouts of any lengths: the same scores as alone, and each distinct token goes through the body once."""
     problem = "What is the sum of the first ten numbers? " * 3
-    candidates = [Rollout(problem, ("55.",)), Rollout(problem, ("one two three", " four")), Rollout(problem, ("x",))]
-    alone = [scorer.score_batch([rollout])[0] for rollout in candidates]
+    rollouts = [
+        Rollout(problem, ("55.",)),
+        Rollout(problem, ("one two three", " four")),
+        Rollout(problem, ("x",)),
+        Rollout("Sum?", ("seven " * 40,)),
+    ]
+    alone = [scorer.score_batch([rollout])[0] for rollout in rollouts]
     model, tokenizer, plain, vocabulary = scorer._load()
     seen = []
     real = model.base_model.forward
 
     def counting(input_ids, **more):
-        seen.append(input_ids.shape)
+        seen.append(tuple(input_ids.shape))
         return real(input_ids=input_ids, **more)
 
     monkeypatch.setattr(model.base_model, "forward", counting)
-    together = scorer.score_batch(candidates)
-    encoded = [_encode(rollout, tokenizer, plain, vocabulary, None) for rollout in candidates]
-    assert seen == [(1, len(encoded[0].prompt)), (3, max(len(item.response) for item in encoded) - 1)]
+    together = scorer.score_batch(rollouts)
+    rows = [_encode(rollout, tokenizer, plain, vocabulary, None).row for rollout in rollouts]
+    distinct = {tuple(row[: length + 1]) for row in rows for length in range(len(row))}
+    assert len(seen) == 1
+    assert len(distinct) <= seen[0][1] < len(distinct) + MIN_SHARED  # a shared beginning may be too short to share
     for a, b in zip(together, alone, strict=True):
         assert a.values == pytest.approx(b.values, abs=1e-5)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.browser import start_browser
 from tests.casefiles import shared_dir
 
 # No deadline: the first example of a test pays for imports. In CI the examples are the same each time.
@@ -32,3 +33,11 @@ def shared() -> Path:
     if path is None:
         pytest.skip("needs the public data sets: set STEPGAUGE_SHARED or put them in ../shared")
     return path
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """A browser, started once a run."""
+    driver = start_browser(tmp_path_factory.mktemp("profile"))
+    yield driver
+    driver.quit()

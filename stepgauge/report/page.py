@@ -12,7 +12,7 @@ from typing import Any
 from stepgauge import __version__
 from stepgauge.report.charts import accuracy_chart, error_chart, reliability_chart
 
-__all__ = ["report_page"]
+__all__ = ["policy_hash", "report_page"]
 
 
 def report_page(data: Mapping[str, Any], *, title: str = "stepgauge report") -> str:
@@ -48,8 +48,8 @@ def report_page(data: Mapping[str, Any], *, title: str = "stepgauge report") -> 
         payload=Markup(_embedded(shown)),
         script=Markup(script),
         style=Markup(style),
-        script_hash=_hash(script),
-        style_hash=_hash(style),
+        script_hash=policy_hash(script),
+        style_hash=policy_hash(style),
     )
 
 
@@ -59,5 +59,6 @@ def _embedded(value: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _hash(text: str) -> str:
+def policy_hash(text: str) -> str:
+    """What a content security policy calls an inline script or style: sha256 of its text, base64."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

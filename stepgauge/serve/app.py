@@ -17,6 +17,7 @@ from stepgauge.scoring import Scorer
 from stepgauge.serve.guards import Guard
 from stepgauge.serve.judging import Judge
 from stepgauge.serve.metrics import Metrics
+from stepgauge.serve.page import add_page
 from stepgauge.serve.rl_routes import rl_routes
 from stepgauge.serve.vllm_routes import REFUSALS, vllm_routes
 
@@ -49,7 +50,7 @@ def create_app(
 
     Args:
         scorers: by the name that requests use; the first is the default.
-        token: bearer token that every route but ``/health`` and ``/metrics`` asks for; None = open.
+        token: bearer token that every route but ``/``, ``/health`` and ``/metrics`` asks for; None = open.
         max_body_mb: larger request bodies are refused (413).
         max_rollouts: rollouts of one request; more are refused (413).
         max_queue: rollouts that may wait for each scorer; then 503 with Retry-After.
@@ -91,6 +92,7 @@ def create_app(
         max_body_size=int(max_body_mb * 2**20),
     )
     app.add_middleware(Guard, token=token, metrics=metrics)
+    add_page(app)
     app.include_router(vllm_routes(judge))
     app.include_router(rl_routes(judge))
 

@@ -13,7 +13,7 @@ from stepgauge.serve.metrics import Metrics
 
 __all__ = ["Guard"]
 
-OPEN = ("/health", "/metrics")
+OPEN = ("/", "/health", "/metrics")  # the page at / holds no data
 REQUEST_ID = re.compile(rb"[\w.:-]{1,128}")
 
 Message = MutableMapping[str, Any]
@@ -22,7 +22,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 class Guard:
-    """ASGI middleware: everything but ``/health`` and ``/metrics`` needs ``Authorization: Bearer TOKEN``, if set."""
+    """ASGI middleware: all but ``/``, ``/health`` and ``/metrics`` needs ``Authorization: Bearer TOKEN``, if set."""
 
     def __init__(self, app: Any, *, token: str | None, metrics: Metrics) -> None:
         self.app = app

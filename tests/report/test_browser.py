@@ -2,48 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
-from pathlib import Path
-
 import pytest
 
 from stepgauge import Rollout, load
 from stepgauge.data import bundled
 from stepgauge.report import collect, report_page
+from tests.browser import axe_violations
 from tests.report.test_report import HOSTILE
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not (shutil.which("chromium") and shutil.which("chromedriver")), reason="needs chromium and chromedriver"
-    ),
-]
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    for flag in (
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-quic",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-        "--window-size=1400,1000",
-        f"--user-data-dir={tmp_path_factory.mktemp('profile')}",
-    ):
-        options.add_argument(flag)
-    options.binary_location = shutil.which("chromium")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
-    yield driver
-    driver.quit()
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -119,15 +86,9 @@ def test_hostile_text_ran_nothing(browser, page):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_accessible(browser, page, theme):
     """axe finds nothing, in both themes."""
-    axe = Path(importlib.util.find_spec("axe_selenium_python").submodule_search_locations[0])
-    source = (axe / "node_modules/axe-core/axe.min.js").read_text(encoding="utf-8")
     browser.get(page.as_uri())
     browser.execute_script("document.documentElement.className = arguments[0]", theme)
-    browser.execute_cdp_cmd("Page.setBypassCSP", {"enabled": True})
-    browser.execute_script(source)
-    found = browser.execute_async_script("axe.run().then(arguments[0])")
-    problems = [(v["id"], [node["target"] for node in v["nodes"]][:3]) for v in found["violations"]]
-    assert problems == []
+    assert axe_violations(browser) == []
 
 
 def test_ten_thousand_rows(browser, tmp_path):

@@ -147,6 +147,9 @@ def test_token_guards_everything_but_health_and_metrics(app):
             assert response.status_code == 401, path
             assert response.headers["www-authenticate"] == "Bearer"
         assert ask(app, method, path, headers={"Authorization": "Bearer secret"}).status_code != 401
+    page = ask(app, "GET", "/")
+    assert (page.status_code, "unsafe" in page.headers["content-security-policy"]) == (200, False)
+    assert "stepgauge" in page.text
     assert ask(app, "GET", "/health").json() == {"status": "ok"}
     assert ask(app, "GET", "/metrics").status_code == 200
 

@@ -12,6 +12,7 @@ _MINUTES = re.compile(
     r"(\d{1,9})\s*(?:\^\s*\{?\s*\\(?:circ|degree)\s*\}?|\\(?:circ|degree))\s*(\d{1,2})\s*(?:\^\s*\{?\s*\\prime\s*\}?|'(?!'))"
     r"(?:\s*(\d{1,2})\s*(?:''|\"|\^\s*\{\s*\\prime\s*\\prime\s*\}))?"
 )
+_TAIL = 100  # characters at the end where a parameter is looked for: linear time whatever the text
 _SLOPE = re.compile(r"\\[dt]?frac\s*\{\s*d\s*y\s*\}\s*\{\s*d\s*x\s*\}|(?<![A-Za-z\\])dy/dx(?![A-Za-z])")
 
 _WHOLE = re.compile(
@@ -36,7 +37,8 @@ def respell(text: str) -> str:
     if "circ" in text or "degree" in text:
         text = _MINUTES.sub(_degrees, text)
     if "Z" in text or "integer" in text:
-        text = _WHOLE.sub(lambda match: f", {match[1] or match[2]}\\in\\mathbb{{Z}}", text)
+        head, tail = text[:-_TAIL], text[-_TAIL:]
+        text = head + _WHOLE.sub(lambda match: f", {match[1] or match[2]}\\in\\mathbb{{Z}}", tail)
     if "dy" in text:
         text = _SLOPE.sub("y'", text)
     return text

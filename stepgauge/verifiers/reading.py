@@ -69,6 +69,10 @@ _SPOKEN = [
         ("(?:less|fewer|smaller) than", "<"),
     )
 ]
+_HALF_DAY = re.compile(r"(?<=[\d ])([ap])\.m\b\.?", re.IGNORECASE)
+_KIND = re.compile(
+    r"(?:the\s+)?(?:(?:ordered\s+)?(?:pair|triple)|point|interval|set|vector)\s+(?=\$?\\?[(\[{]|\\l)", re.IGNORECASE
+)
 _CODE = re.compile(r"__|\w\([\"']|\bimport\b|\blambda\b|[`{}\[\]]\s*[\"']|</?\w+>")
 _VOWEL = re.compile(r"[aeiouy]", re.IGNORECASE)
 
@@ -218,6 +222,12 @@ def _core(text: str) -> str:
     if core.endswith((".", ",", ";", ":", "。")) and not core.endswith("..."):
         core = _CLOSING.sub("", core)
     core = core.rstrip("\\ ")
+    if core[:1] in '"“' and core[-1:] in '"”' and len(core) > 2:
+        core = core[1:-1]
+    if ".m" in core:
+        core = _HALF_DAY.sub(r"\1m", core)
+    if (kind := _KIND.match(core)) is not None:
+        core = core[kind.end() :]
     if not core.isascii() and (counted := _COUNTED.fullmatch(core)):
         core = f"{counted[1]}\\text{{{counted[2]}}}"
     return core

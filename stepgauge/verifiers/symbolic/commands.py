@@ -49,6 +49,7 @@ _MATRICES = frozenset(
 )
 
 
+_DOTS = {"dot": "'", "ddot": "''"}
 _TABLES = frozenset(
     ("matrix", "pmatrix", "bmatrix", "Bmatrix", "vmatrix", "Vmatrix", "smallmatrix", "array", "cases", "rcases")
 )
@@ -81,16 +82,25 @@ class Commands(Primaries):
 
     def fraction(self) -> Node:
         self.advance()
-        variable = self.derivative() if self.at(1).value == "d" else None
+        variable = self.derivative() if self.at(1).value in ("d", "partial") else None
         if variable is not None:
             return Big("diff", variable, None, None, self.multiplicative())
+        braced = self.tok.value == "{" and self.at(1).kind == "num"
         top = self.argument()
+        if braced and self.tok.kind == "num" and self.tok.value.isdigit():  # \\frac{12}35 means 12/35
+            below = number(self.tok.value)
+            self.advance()
+            return Div(top, below)
         return Div(top, self.argument())
 
     def derivative(self) -> Sym | None:
         """``{d}{dx}`` right here, as a derivative operator."""
         window = [self.at(offset).value for offset in range(7)]
-        if window[:5] == ["{", "d", "}", "{", "d"] and self.at(5).kind == "id" and window[6] == "}":
+        if (
+            window[:5] in (["{", "d", "}", "{", "d"], ["{", "partial", "}", "{", "partial"])
+            and self.at(5).kind == "id"
+            and window[6] == "}"
+        ):
             self.move(self.pos + 7)
             return Sym(window[5])
         return None
@@ -260,13 +270,17 @@ class Commands(Primaries):
 
     def font(self) -> Node:
         font = self.tok.value
+        if font in _DOTS:  # a derivative in time: part of the name
+            self.advance()
+            inner = self.argument()
+            return Sym(inner.name + _DOTS[font]) if isinstance(inner, Sym) else Apply(font, (inner,))
         word = self.font_word()
         if word is None:
             self.advance()
             return self.argument()
         if len(word) == 1:
             return Const(word) if word in "ei" and font == "mathrm" else Sym(word)
-        if CANONICAL.get(word, word) in _INVERSE or word in ("ln", "log", "exp", "lg"):
+        if CANONICAL.get(word, word) in _INVERSE or word in ("ln", "log", "exp", "lg", "cis"):
             return _call(CANONICAL.get(word, word), self.arguments(), None)
         if font in ("mathrm", "mathbf", "rm", "bf", "mathit", "mathsf"):
             return Text(word)
@@ -321,6 +335,8 @@ def _call(name: str, arguments: tuple[Node, ...], base: Node | None) -> Node:
         return Fn("log", (*arguments, Int(10)))
     if name == "exp" and len(arguments) == 1:
         return Pow(Const("e"), arguments[0])
+    if name == "cis" and len(arguments) == 1:
+        return Pow(Const("e"), Mul((Const("i"), arguments[0])))
     if name == "log":
         return Fn("log", (*arguments, base)) if base is not None else Fn("log", arguments)
     if name in ("root", "cbrt"):

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepgauge.verifiers.symbolic import cost, regions
-from stepgauge.verifiers.symbolic.kinds import exact_value, is_region, key, keys, plain_equation, scale, words
+from stepgauge.verifiers.symbolic import cost, families, regions
+from stepgauge.verifiers.symbolic.kinds import READINGS, exact_value, is_region, key, keys, plain_equation, scale, words
 from stepgauge.verifiers.symbolic.matrices import entries, has_matrix
 from stepgauge.verifiers.symbolic.nodes import (
     Add,
@@ -36,13 +36,13 @@ from stepgauge.verifiers.symbolic.nodes import (
     Sym,
     System,
     Text,
-    rebuild,
 )
 from stepgauge.verifiers.symbolic.outcome import Outcome, all_of, different, equal, undecided
 from stepgauge.verifiers.symbolic.policy import Policy
 from stepgauge.verifiers.symbolic.scalars import compare_scalars
 from stepgauge.verifiers.symbolic.shapes import named_value, record
 from stepgauge.verifiers.symbolic.units import si
+from stepgauge.verifiers.symbolic.vectors import components
 
 _MAX_ITEMS = 64
 _COLLECTIONS = (ListOf, SetOf, Seq)
@@ -51,6 +51,7 @@ _SPELLED = {"Omega": "Ω"}
 _MIRROR = {">": "<", ">=": "<=", "supset": "subset", "supseteq": "subseteq"}
 _NUMERALS = frozenset((Int, Dec, Div, Neg))
 _FORMULAS = frozenset((Int, Dec, Add, Mul, Div, Pow, Neg, Fn, Sym, Const))
+_EMPTY = frozenset(("empty set", "null set", "no solution"))
 _DEGREE = (("deg", 1),)
 
 
@@ -71,22 +72,9 @@ def compare(a: Node, b: Node, policy: Policy, *, readings: tuple[str, ...] = ())
     found = _Comparison(policy).compare(a, b)
     for reading in readings:
         if found.verdict != "equal":
-            other = _Comparison(policy).compare(_READINGS[reading](a), _READINGS[reading](b))
+            other = _Comparison(policy).compare(READINGS[reading](a), READINGS[reading](b))
             found = other if other.verdict == "equal" else found
     return found
-
-
-def _imaginary(node: Node) -> Node:
-    return Const("i") if node == Sym("I") else rebuild(node, _imaginary)
-
-
-def _decadic(node: Node) -> Node:
-    if isinstance(node, Fn) and node.name == "log" and len(node.args) == 1:
-        return Fn("log", (_decadic(node.args[0]), Int(10)))
-    return rebuild(node, _decadic)
-
-
-_READINGS = {"i": _imaginary, "log": _decadic}
 
 
 class _Comparison:
@@ -164,6 +152,9 @@ class _Comparison:
         if isinstance(a, Text) and isinstance(b, Text):
             same = words(a.value, self.policy) == words(b.value, self.policy)
             return equal("text") if same else different("text", "other words")
+        text, other = (a, b) if isinstance(a, Text) else (b, a)
+        if other == SetOf(()) and isinstance(text, Text) and words(text.value, self.policy).casefold() in _EMPTY:
+            return equal("text", "the empty set in words")
         return different("text", "words against a formula")
 
     def percents(self, a: Node, b: Node) -> Outcome | None:
@@ -271,6 +262,8 @@ class _Comparison:
                 if isinstance(other, System):
                     return self.unordered(items, other.items)
                 return None
+            if isinstance(collection, Seq) and (parts := components(other, len(items))) is not None:
+                return self.ordered(items, parts)
             return different("structure", "a collection against one value")
         assert isinstance(a, (ListOf, SetOf, Seq))
         assert isinstance(b, (ListOf, SetOf, Seq))
@@ -377,6 +370,20 @@ class _Comparison:
             return equal("text", "same digits")
         return different("exact", "a numeral in a base against a formula")
 
+    def families(self, a: Node, b: Node) -> Outcome | None:
+        """Values with a free whole number, under any letter."""
+        if not isinstance(a, (ListOf, Congruence)) or not isinstance(b, (ListOf, Congruence)):
+            return None
+        if isinstance(a, Congruence) and isinstance(b, Congruence):
+            return None
+        left, right = families.family(a, self.policy), families.family(b, self.policy)
+        if left is None or right is None:
+            return None
+        same = families.same(left, right, self.policy)
+        if same is None:
+            return undecided("families", "periods that have no common multiple in reach")
+        return equal("families") if same else different("families", "other members")
+
     def congruences(self, a: Node, b: Node) -> Outcome | None:
         if not isinstance(a, Congruence) and not isinstance(b, Congruence):
             return None
@@ -430,6 +437,10 @@ class _Comparison:
     def two_relations(self, a: Rel, b: Rel) -> Outcome:
         if a.ops != b.ops:
             return different("relations", "other relations")
+        if len(a.ops) > 1 and set(a.ops) == {"="}:
+            return self.unordered(a.terms, b.terms)
+        if a.ops[0] in ("parallel", "perp") and len(a.ops) == 1:
+            return self.unordered(a.terms, b.terms)
         if (
             len(a.ops) > 1
             or a.ops[0] not in _SCALAR_OPS
@@ -449,6 +460,7 @@ class _Comparison:
 
 _RULES = (
     _Comparison.names,
+    _Comparison.families,
     _Comparison.records,
     _Comparison.texts,
     _Comparison.percents,

@@ -13,7 +13,9 @@ from stepgauge.verifiers.symbolic.nodes import (
     BaseNum,
     Builder,
     Congruence,
+    Const,
     Div,
+    Fn,
     Int,
     ListOf,
     Mul,
@@ -28,6 +30,7 @@ from stepgauge.verifiers.symbolic.nodes import (
     Sym,
     System,
     Text,
+    rebuild,
 )
 from stepgauge.verifiers.symbolic.policy import Policy
 
@@ -86,3 +89,16 @@ def keys(items: tuple[Node, ...]) -> set[Any] | None:
     if any(value is None for value in values):
         return None
     return {(value.p, value.q) for value in values if value is not None}
+
+
+def _imaginary(node: Node) -> Node:
+    return Const("i") if node == Sym("I") else rebuild(node, _imaginary)
+
+
+def _decadic(node: Node) -> Node:
+    if isinstance(node, Fn) and node.name == "log" and len(node.args) == 1:
+        return Fn("log", (_decadic(node.args[0]), Int(10)))
+    return rebuild(node, _decadic)
+
+
+READINGS = {"i": _imaginary, "log": _decadic}

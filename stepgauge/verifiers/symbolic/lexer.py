@@ -51,7 +51,8 @@ _NOT_DIGIT = re.compile(r"[^\d.]")
 _ROW_GAP = re.compile(r"\s*\[\s*-?[\d.]+\s*(?:pt|em|ex|mm|cm|in)\s*\]")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _JOIN = re.compile(r"[\s,;]*(?:for [^,]{1,20}?)?[\s,;]*\b(and|or)\b[\s,;]*(?:also|else)?\s*$", re.IGNORECASE)
-_UNIT_TAIL = re.compile(r"[A-Za-z]{1,4}(?:\^?-?\d)?(?:[/*][A-Za-z]{1,4}(?:\^?-?\d)?)+\s*$")
+_UNIT_TAIL = re.compile(r"[A-Za-z]{1,4}(?:\^?-?\d|\^\{-?\d\})?(?:[/*][A-Za-z]{1,4}(?:\^?-?\d|\^\{-?\d\})?)+\s*$")
+_COMPOUND = re.compile(r"\s*\d+(?:\.\d+)?\s*(?:min(?:ute)?s?|s|cm|mm|m)\s*$")  # ... 30 min
 _LETTERS = re.compile("[A-Za-z]+")
 _VOWEL = re.compile("[aeiou]")
 _ENDS_VALUE = frozenset(("num", "close", "const", "unit"))
@@ -236,7 +237,10 @@ class _Lexer:
             return
         known = WORDS.get(word)
         if known is not None:
-            self._push(*known, start, end)
+            minutes = (
+                word == "min" and last is not None and last.kind == "num" and self.text[end : end + 1] not in ("(", "{")
+            )
+            self._push(*(("unit", word) if minutes else known), start, end)
             return
         after_value = last is not None and (last.kind in _ENDS_VALUE or last.value in ("!", "%", "°"))
         if self._unit_tail(last, start):
@@ -249,6 +253,15 @@ class _Lexer:
                 and last is not None
                 and last.kind == "num"
                 and not self.text[end:].strip()
+            ):
+                self._push("unit", word, start, end)
+                return
+            if (
+                word in "hm"
+                and self.plain
+                and last is not None
+                and last.kind == "num"
+                and _COMPOUND.match(self.text, end)
             ):
                 self._push("unit", word, start, end)
                 return
@@ -370,6 +383,8 @@ class _Lexer:
         word = content.strip(" ~")
         if word in ("mod", "percent", "pct", "degrees", "infinity"):
             self._push(*WORDS[word], start, after)
+        elif word == "cis":
+            self._push("fn", word, start, after)
         elif (joined := _JOIN.match(content)) and self.tokens:
             self._push("join", joined[1].lower(), start, after)
         elif not content.strip(" ~,;:."):
@@ -381,6 +396,8 @@ class _Lexer:
             self._push("text", content, start, after)
 
     def _braced_name(self, kind: str, start: int, end: int) -> None:
+        while kind == "bb" and self.text[end : end + 1] == " ":
+            end += 1
         if kind == "bb" and self.text[end : end + 1].strip() and self.text[end] != "{":
             self._push("bb", self.text[end], start, end + 1)
             return

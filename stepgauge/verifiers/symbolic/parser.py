@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 
 from stepgauge.verifiers.symbolic.commands import Commands
@@ -34,7 +33,9 @@ from stepgauge.verifiers.symbolic.nodes import (
     Sym,
     System,
 )
+from stepgauge.verifiers.symbolic.spellings import respell
 from stepgauge.verifiers.symbolic.unicode import to_ascii
+from stepgauge.verifiers.symbolic.units import si
 
 __all__ = ["Invalid", "parse"]
 
@@ -42,6 +43,7 @@ _STARTS = frozenset(
     ["id", "const", "fn", "sqrt", "frac", "binom", "open", "font", "big", "bb", "over", "apply", "begin", "empty"]
 )
 _ENDS_OPERAND = frozenset(("end", "close", "rel"))
+_VECTORS = frozenset(("vec", "mathbf", "boldsymbol", "bm", "hat"))
 _PLAIN_OPERATORS = frozenset("+-*/,")
 _SETLIKE = (Seq, SetOf, SetOp, Sym, Builder, Rel)
 
@@ -198,7 +200,11 @@ class _Parser(Commands):
             kind, value = token.kind, token.value
             if kind == "op":
                 if value == "*":
+                    cross = self.is_cross(nums[-1])
                     self.advance()
+                    if cross:
+                        nums[-1] = _cross(nums[-1], self.unary())
+                        continue
                     nums.append(self.unary())
                     continue
                 if value == "/":
@@ -219,6 +225,9 @@ class _Parser(Commands):
                     raise self.fail("words out of place")
                 nums, dens = [Quantity(quotient(nums, dens), unit)], []
                 continue
+            if kind == "num" and isinstance(nums[-1], Quantity) and len(nums) == 1 and not dens:
+                nums = [self.compound(nums[0])]
+                continue
             if kind not in _STARTS and not (kind == "num" and isinstance(nums[-1], (Pow, Fn, Div, Add)) and not dens):
                 break
             if value == "(" and self.at(1).value == "mod":
@@ -227,6 +236,25 @@ class _Parser(Commands):
                 break
             nums.append(self.power())
         return quotient(nums, dens)
+
+    def compound(self, larger: Node) -> Node:
+        """``2 h 30 min`` as one quantity in the larger unit."""
+        smaller = self.multiplicative()
+        if not isinstance(larger, Quantity) or not isinstance(smaller, Quantity) or larger.unit == smaller.unit:
+            raise self.fail("cannot be read from here")
+        (one, dims), (other, dims_other) = si(larger.unit), si(smaller.unit)
+        if dims != dims_other or other >= one:
+            raise self.fail("cannot be read from here")
+        share = other / one
+        part = Mul((smaller.value, Div(Int(share.numerator), Int(share.denominator))))
+        return Quantity(Add((larger.value, part)), larger.unit)
+
+    def is_cross(self, left: Node) -> bool:
+        """Whether the sign here is ``\\times`` between two vectors, which does not commute."""
+        following = self.at(1)
+        if following.kind != "font" or following.value not in _VECTORS or not isinstance(left, (Sym, Apply, Neg)):
+            return False
+        return self.text.startswith("\\times", self.tok.start)
 
     def denominator(self) -> Node:
         factors = [self.unary()]
@@ -390,6 +418,15 @@ def _as_call(text: str, node: Mul) -> Apply:
     return Apply(name, last.items if isinstance(last, Seq) else (last,))
 
 
+def _cross(left: Node, right: Node) -> Node:
+    """A cross product, its factors in one order: it changes its sign where they are exchanged."""
+    if left == right:
+        return Int(0)
+    if repr(left) > repr(right):
+        return Neg(Apply("cross", (right, left)))
+    return Apply("cross", (left, right))
+
+
 def _as_set(node: Node) -> Node:
     return node if isinstance(node, _SETLIKE) else SetOf((node,))
 
@@ -406,9 +443,6 @@ def _factorials(node: Node) -> list[Node]:
     return found
 
 
-_REPEATING = re.compile(r"(?<=\.)(\d*)\\dot\s*\{?(\d)\}?(?:(\d*)\\dot\s*\{?(\d)\}?)?")
-
-
 def parse(text: str, *, comma: str = "thousands") -> Node | Invalid:
     """Read one answer; Invalid (never an exception) where any part of it cannot be read.
 
@@ -422,8 +456,7 @@ def parse(text: str, *, comma: str = "thousands") -> Node | Invalid:
     plain = to_ascii(text)
     if plain is None:
         return Invalid("bidirectional override", 0)
-    if "\\dot" in plain:
-        plain = _REPEATING.sub(r"\1\\overline{\2\3\4}", plain)
+    plain = respell(plain)
     try:
         tokens = tokenize(plain, comma)
         if not tokens:

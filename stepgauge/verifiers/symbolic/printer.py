@@ -42,7 +42,9 @@ _ATOMS = (Sym, Int, Const, Dec)
 _LOOSE = (Add, Neg, PlusMinus)
 _RELATIONS = {
     "=": "=", "!=": "\\ne ", "<": "<", ">": ">", "<=": "\\le ", ">=": "\\ge ", "~": "\\approx ", "in": "\\in ",
-    "notin": "\\notin ", "|": "\\mid ", "subset": "\\subset ", "subseteq": "\\subseteq ", "supset": "\\supset ",
+    "notin": "\\notin ", "|": "\\mid ", "subset": "\\subset ",
+    "parallel": "\\parallel ", "perp": "\\perp ",
+    "subseteq": "\\subseteq ", "supset": "\\supset ",
     "supseteq": "\\supseteq ",
 }  # fmt: skip
 _SPELLED = {"€": "euro", "£": "gbp", "¥": "yuan", "Ω": "ohm"}

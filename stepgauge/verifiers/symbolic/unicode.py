@@ -21,6 +21,7 @@ _SIGNS = {
     "∞": "\\infty ", "≤⩽≦": "\\le ", "≥⩾≧": "\\ge ", "≠": "\\ne ", "≈≃≅": "\\approx ", "≡": "\\equiv ", "∪": "\\cup ",
     "∩": "\\cap ",
     "∈": "\\in ", "∉": "\\notin ", "∖": "\\setminus ", "∅⌀": "\\emptyset ", "°º˚": "^\\circ ", "′": "'", "″": "''",
+    "∥": "\\parallel ", "⊥⟂": "\\perp ", "⊂": "\\subset ", "⊃": "\\supset ", "⊆": "\\subseteq ", "⊇": "\\supseteq ",
     "∑": "\\sum ",
     "∏": "\\prod ", "∫": "\\int ", "⌊": "\\lfloor ", "⌋": "\\rfloor ", "⌈": "\\lceil ", "⌉": "\\rceil ",
     "→⟶": "\\to ", "⇒⟹": "\\implies ",

@@ -75,6 +75,7 @@ _ALIASES = {
 }  # fmt: skip
 _WORDS = {alias: name for aliases, name in _ALIASES.items() for alias in aliases.split()}
 _NEUTRAL = {"unit", "units", "of", "the", "in", "a", "total", "about", "approximately", "rounded"}
+_HEDGES = frozenset(("or", "any", "other", "not", "either", "else", "maybe", "possibly", "perhaps"))
 _POWER_WORDS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 SINGLE_LETTERS = frozenset("mgsNJWVLK")  # read as units in plain text, spaced, at the end
 _TOKEN = re.compile(r"\s*(per\b|[A-Za-zμΩ$€£¥¢°]+|\^\{?\s*-?\d+\s*\}?|[-/*·.()]|-?\d+|\S)")
@@ -139,7 +140,7 @@ def parse_unit(text: str, power: int = 1) -> Unit | None:
                 pending = _POWER_WORDS[low]
         elif token in "*·.-()":
             continue
-        elif not token[0].isalpha() and token[0] not in "$€£¥¢°":
+        elif low in _HEDGES or (not token[0].isalpha() and token[0] not in "$€£¥¢°"):
             return None
         elif low in _NEUTRAL:
             used = True

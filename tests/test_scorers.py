@@ -8,6 +8,8 @@ from stepgauge import Rollout, Scorer, StepScores, load
 from stepgauge.scoring import score_each
 from stepgauge.testing import SCORER_CHECKS, check_scorer, sample_rollouts
 from tests.lm.tiny import tiny_llama
+from tests.prm.fake_server import running_server
+from tests.prm.tiny import tiny_prm
 
 SCORERS = {
     "arithmetic": lambda: load("arithmetic"),
@@ -15,6 +17,12 @@ SCORERS = {
     "embedded": lambda: load("embedded"),
     "math": lambda: load("math"),
     "logprob": lambda: load(f"logprob:{tiny_llama()}", device="cpu"),
+    "prm, label tokens": lambda: load(tiny_prm("er_prm")[0], device="cpu"),
+    "prm, a head of its own": lambda: load(f"prm:{tiny_prm('qwen')[0]}", device="cpu"),
+    "prm, turns": lambda: load(tiny_prm("rlhflow")[0], device="cpu"),
+    "prm, a pass a step": lambda: load(tiny_prm("universal")[0], device="cpu", length="window"),
+    "implicit": lambda: load(f"implicit:{tiny_prm('math_psa')[0]}", device="cpu"),
+    "http": lambda: load(running_server()),
 }
 
 

@@ -11,6 +11,7 @@ from stepgauge.cli.filter import filter_command
 from stepgauge.cli.rerank import rerank_command
 from stepgauge.cli.score import score_command
 from stepgauge.cli.scorers import scorers_command
+from stepgauge.cli.serve import serve_command
 from stepgauge.cli.verify import verify_command
 
 INTERRUPTED = 130  # what typer exits with on ctrl-c
@@ -30,6 +31,7 @@ app.command("score")(score_command)
 app.command("rerank")(rerank_command)
 app.command("verify")(verify_command)
 app.command("filter")(filter_command)
+app.command("serve")(serve_command)
 app.command("scorers")(scorers_command)
 
 

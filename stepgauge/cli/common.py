@@ -131,24 +131,6 @@ def batches(rollouts: Iterable[Rollout]) -> Iterator[list[Rollout]]:
         yield batch
 
 
-def score_row(rollout: Rollout, name: str, scores: StepScores) -> dict[str, Any]:
-    """One record: the scores of one rollout by one scorer."""
-    known = scores.status == "ok" and (scores.error_step is not None or scores.kind not in ("credit", "confidence"))
-    return {
-        "id": rollout.id,
-        "scorer": name,
-        "kind": scores.kind,
-        "status": scores.status,
-        "values": list(scores.values),
-        "reasons": list(scores.reasons),
-        "aggregate": scores.aggregate(),
-        "first_error": scores.first_error() if known else None,
-        "coverage": scores.coverage,
-        "summary": dict(scores.summary),
-        "details": [dict(detail) for detail in scores.details],
-    }
-
-
 def print_json(row: Mapping[str, Any] | Sequence[Any]) -> None:
     """One line of strict JSON on stdout, in ASCII: model text cannot steer a terminal."""
     typer.echo(json.dumps(row, allow_nan=False))

@@ -23,9 +23,8 @@ from stepgauge.cli.common import (
     print_json,
     progress_bar,
     read,
-    score_row,
 )
-from stepgauge.data import write_rows
+from stepgauge.data import scores_to_row, write_rows
 
 SHOWN_STEPS = 50
 
@@ -61,7 +60,7 @@ def score_command(
                     for rollout, scores in zip(batch, one.score_batch(batch, progress=advance), strict=True):
                         counts[scores.status] += 1
                         failures.note(name, scores)
-                        yield score_row(rollout, name, scores)
+                        yield scores_to_row(rollout, name, scores)
 
     if out is not None:
         write_rows(out, rows())

@@ -3,7 +3,7 @@
 from stepgauge.data.alignment import align, step_of_token, step_token_spans, token_spans
 from stepgauge.data.bundled import bundled
 from stepgauge.data.files import BadRow, read_rollouts, read_rows
-from stepgauge.data.rows import from_row, to_row
+from stepgauge.data.rows import from_row, scores_to_row, to_row
 from stepgauge.data.steps import (
     SPLITTERS,
     answer_start,
@@ -26,6 +26,7 @@ __all__ = [
     "read_rollouts",
     "read_rows",
     "rollout_from_text",
+    "scores_to_row",
     "split",
     "step_of_token",
     "step_token_spans",

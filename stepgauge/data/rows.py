@@ -10,9 +10,9 @@ from decimal import Decimal
 from typing import Any
 
 from stepgauge.data.steps import locate, rollout_from_text
-from stepgauge.scoring import Rollout
+from stepgauge.scoring import Rollout, StepScores
 
-__all__ = ["from_row", "to_row"]
+__all__ = ["from_row", "scores_to_row", "to_row"]
 
 _FIELDS = ("id", "problem", "steps", "gold", "text", "spans", "token_ids")
 _PROBLEMS = ("problem", "question", "prompt")
@@ -84,6 +84,32 @@ def to_row(rollout: Rollout) -> dict[str, Any]:
     clashing = {name: value for name, value in rollout.meta.items() if name in {*_FIELDS, *_TEXTS, "meta", *row}}
     row |= {name: value for name, value in rollout.meta.items() if name not in clashing}
     return row | ({"meta": clashing} if clashing else {})
+
+
+def scores_to_row(rollout: Rollout, scorer: str, scores: StepScores) -> dict[str, Any]:
+    """One record: the scores of one rollout by one scorer, as files and the server give them.
+
+    ``first_error`` is None where the scorer does not know, or its kind has no threshold.
+
+    Example:
+        >>> row = scores_to_row(Rollout("1+1?", ("2",), id="a"), "math", StepScores((1.0,), "correctness"))
+        >>> row["id"], row["values"], row["aggregate"], row["first_error"]
+        ('a', [1.0], 1.0, -1)
+    """
+    known = scores.status == "ok" and (scores.error_step is not None or scores.kind not in ("credit", "confidence"))
+    return {
+        "id": rollout.id,
+        "scorer": scorer,
+        "kind": scores.kind,
+        "status": scores.status,
+        "values": list(scores.values),
+        "reasons": list(scores.reasons),
+        "aggregate": scores.aggregate(),
+        "first_error": scores.first_error() if known else None,
+        "coverage": scores.coverage,
+        "summary": dict(scores.summary),
+        "details": [dict(detail) for detail in scores.details],
+    }
 
 
 def _take_id(rest: dict[str, Any], default: str) -> str:

@@ -107,12 +107,14 @@ class LogprobScorer(Scorer):
     def score_batch(
         self, rollouts: Sequence[Rollout], *, deadline_s: float | None = None, progress: Progress | None = None
     ) -> list[StepScores]:
+        if not rollouts:
+            return []
         stop = math.inf if deadline_s is None else time.monotonic() + deadline_s
         report = progress or (lambda finished: None)
         results: dict[int, StepScores] = {}
         encoded: dict[int, _Encoded] = {}
         try:
-            model, tokenizer, plain, vocabulary = self._load() if rollouts else (None, None, None, 0)
+            model, tokenizer, plain, vocabulary = self._load()
         except Exception as error:
             return [self._error(rollout, "model", error, report) for rollout in rollouts]
         for index, rollout in enumerate(rollouts):

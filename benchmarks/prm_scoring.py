@@ -4,17 +4,20 @@
 
 Two workloads with real text (the bundled rollouts): best of 8 (8 candidates a problem), and a beam search of 4 beams
 x 8 children x 8 steps behind a problem of at least 200 tokens, where (b) scores each step's 32 prefixes from scratch
-and this library extends sessions. The label rows are two ordinary tokens: speed does not depend on what they mean.
+and this library extends sessions. (b) runs at depths 1 and 8, the rest follows from the mean, unless --all-depths. The label rows are two ordinary tokens: speed does not depend on what they mean.
 CPU seconds hardly see other processes of the machine. The last line is JSON.
 """
 
 import argparse
+import ctypes
 import json
+import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
-from measure import extra_mb, machine, seconds
+from measure import machine, seconds, status_mb
 
 from stepgauge.data import bundled
 from stepgauge.lm import load_causal_lm, model_folder
@@ -65,29 +68,37 @@ def padded(model: Any, labels: list[int], passes: Passes, batch: int = 8) -> lis
     return out
 
 
-def compare(name: str, tokens: int, calls: dict[str, Callable[[], Any]], repeats: int) -> dict[str, Any]:
-    """Times in turns, so that a busy moment meets all contenders; memory apart."""
-    best = {label: (float("inf"), float("inf")) for label in calls}
+def measured(call: Callable[[], Any]) -> tuple[float, float, float, Any]:
+    """(wall s, CPU s, peak MB beyond what was resident, result) of one call."""
+    ctypes.CDLL(None).malloc_trim(0)
+    before = status_mb("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
+    result: list[Any] = []
+    wall, cpu = seconds(lambda: result.append(call()))
+    return wall, cpu, status_mb("VmHWM") - before, result[0]
+
+
+def compare(name: str, calls: dict[str, Callable[[], Any]], repeats: int = 1) -> dict[str, Any]:
+    """Each contender in turn, so that a busy moment meets all; the best time and the largest memory count."""
+    rows: dict[str, Any] = {}
     for _ in range(repeats):
         for label, call in calls.items():
-            wall, cpu = seconds(call)
-            best[label] = min(best[label][0], wall), min(best[label][1], cpu)
-    memory = {label: extra_mb(call) for label, call in calls.items()}
-    rows = {
-        label: {
-            "wall_s": round(wall, 2),
-            "cpu_s": round(cpu, 2),
-            "tokens_per_cpu_s": round(tokens / cpu),
-            "extra_mb": round(memory[label]),
-        }
-        for label, (wall, cpu) in best.items()
-    }
+            wall, cpu, memory, result = measured(call)
+            old = rows.get(label, {"wall_s": wall, "cpu_s": cpu, "extra_mb": memory})
+            rows[label] = {
+                "wall_s": min(wall, old["wall_s"]),
+                "cpu_s": min(cpu, old["cpu_s"]),
+                "extra_mb": max(memory, old["extra_mb"]),
+                "result": result,
+            }
     ours = rows["stepgauge"]
     for label, row in rows.items():
-        row["times_ours_cpu"] = round(row["cpu_s"] / ours["cpu_s"], 2)
-        row["times_ours_wall"] = round(row["wall_s"] / ours["wall_s"], 2)
-        row["memory_of_ours"] = round(ours["extra_mb"] / max(row["extra_mb"], 1), 2)
-        print(f"{name:12} {label:10} {row}", flush=True)
+        result = row.pop("result")
+        row["times_ours_cpu"] = row["cpu_s"] / ours["cpu_s"]
+        row["times_ours_wall"] = row["wall_s"] / ours["wall_s"]
+        row["our_memory_of_it"] = ours["extra_mb"] / max(row["extra_mb"], 1.0)
+        print(f"{name:12} {label:12} { {key: round(value, 2) for key, value in row.items()} }", flush=True)
+        row["result"] = result
     return rows
 
 
@@ -105,35 +116,27 @@ def beam_steps(rollouts: Sequence[Rollout]) -> tuple[str, list[list[list[str]]]]
     return problem, [[[next(steps) for _ in range(8)] for _ in range(4)] for _ in range(8)]
 
 
-def search_from_scratch(
-    score: Callable[[list[Rollout]], Any], problem: str, tree: list[list[list[str]]]
-) -> list[list[float]]:
-    """The same search without sessions: each depth scores its 32 prefixes whole; child 0 of each beam goes on."""
-    beams: list[tuple[str, ...]] = [()] * 4
-    last = []
-    for depth in tree:
-        children = [(*beam, step) for beam, steps in zip(beams, depth, strict=True) for step in steps]
-        last = score([Rollout(problem, child) for child in children])
-        beams = children[::8]
-    return last
-
-
-def search(prm: MCPRM, problem: str, tree: list[list[list[str]]], cpu: list[float] | None = None) -> list[Any]:
+def search(prm: MCPRM, problem: str, tree: list[list[list[str]]], cpu: list[float]) -> list[Any]:
+    """The beam search with sessions; child 0 of each beam goes on. ``cpu`` gets the seconds of each depth."""
     root = prm.open(Rollout(problem, ()))
     beams = [root.fork() for _ in range(4)]
     last: list[Any] = []
     for depth in tree:
         children = [beam.fork() for beam, steps in zip(beams, depth, strict=True) for _ in steps]
-        texts = [step for steps in depth for step in steps]
-
-        def step(children: list[Any] = children, texts: list[str] = texts) -> None:
-            last[:] = prm.extend_batch(children, texts)
-
-        spent = seconds(step)[1]
-        if cpu is not None:
-            cpu.append(spent)
+        start = time.process_time()
+        last = prm.extend_batch(children, [step for steps in depth for step in steps])
+        cpu.append(time.process_time() - start)
         beams = children[::8]
     return last
+
+
+def prefixes(problem: str, tree: list[list[list[str]]], depth: int) -> list[Rollout]:
+    """The 32 rollouts that a search without sessions scores at a depth (1 = the first)."""
+    return [
+        Rollout(problem, (*[tree[d][beam][0] for d in range(depth - 1)], step))
+        for beam, steps in enumerate(tree[depth - 1])
+        for step in steps
+    ]
 
 
 def main() -> None:
@@ -142,61 +145,58 @@ def main() -> None:
     parser.add_argument("--problems", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--max-tokens", type=int, default=2048)
+    parser.add_argument("--all-depths", action="store_true", help="run (b) at each of the 8 depths, not at 1 and 8")
     options = parser.parse_args()
     folder = str(model_folder(options.model))
     model, _ = load_causal_lm(folder, device="cpu")
     prm = MCPRM(folder, convention=ROW, device="cpu", max_tokens=options.max_tokens)
     writer = prm._load().layout.writer  # type: ignore[union-attr]
     labels = [writer.one_id(label, "label") for label in ROW.labels]
-    rollouts = bundled("dev_1.5b")
     by_problem: dict[str, list[Rollout]] = {}
-    for rollout in rollouts:
+    for rollout in bundled("dev_1.5b"):
         by_problem.setdefault(rollout.problem, []).append(rollout)
     chosen = [Rollout(r.problem, r.steps) for group in list(by_problem.values())[: options.problems] for r in group[:8]]
     passes = passes_of(prm, chosen)
-    tokens = sum(len(ids) for ids, _ in passes)
-    result: dict[str, Any] = {"machine": machine(), "tokens": tokens, "rollouts": len(chosen)}
-    print(f"best of 8: {len(chosen)} rollouts, {tokens} tokens, largest difference ", end="")
-    print(f"{agree(padded(model, labels, passes), prm.score_batch(chosen)):.1e}")
-    result["best_of_8"] = compare(
-        "best of 8",
-        tokens,
-        {
-            "one by one": lambda: one_by_one(model, labels, passes),
-            "padded": lambda: padded(model, labels, passes),
-            "stepgauge": lambda: prm.score_batch(chosen),
-        },
-        options.repeats,
-    )
-    problem, tree = beam_steps(rollouts)
-    prefix = len(prm._load().layout.prompt(problem))
-    scratch = search_from_scratch(lambda some: padded(model, labels, passes_of(prm, some)), problem, tree)
+    print(f"{machine()}\nbest of 8: {len(chosen)} rollouts, {sum(len(ids) for ids, _ in passes)} tokens", flush=True)
+    calls: dict[str, Callable[[], Any]] = {
+        "one by one": lambda: one_by_one(model, labels, passes),
+        "padded": lambda: padded(model, labels, passes),
+        "stepgauge": lambda: prm.score_batch(chosen),
+    }
+    best = compare("best of 8", calls, options.repeats)
+    difference = agree(best["padded"].pop("result"), best["stepgauge"].pop("result"))
+    best["one by one"].pop("result")
+    problem, tree = beam_steps(bundled("dev_1.5b"))
+    length = len(prm._load().layout.prompt(problem))
     cpu: list[float] = []
+    ours = measured(lambda: search(prm, problem, tree, cpu))
     print(
-        f"beam search: prefix of {prefix} tokens, largest difference {agree(scratch, search(prm, problem, tree)):.1e}"
+        f"beam search: prefix of {length} tokens; sessions {ours[0]:.1f} s wall, {ours[1]:.1f} s CPU, {ours[2]:.0f} MB"
     )
-    search(prm, problem, tree, cpu)
-    print(f"sessions: CPU seconds of steps 1-8 {[round(x, 2) for x in cpu]}, step 8 / step 2 = {cpu[7] / cpu[1]:.2f}")
-    everything = [
-        Rollout(problem, (*[tree[d][b][0] for d in range(depth)], step))
-        for depth in range(8)
-        for b in range(4)
-        for step in tree[depth][b]
-    ]
-    result["beam_prefix"], result["session_cpu_s"] = prefix, [round(x, 3) for x in cpu]
-    result["beam"] = compare(
-        "beam search",
-        sum(len(ids) for ids, _ in passes_of(prm, everything)),
-        {
-            "padded": lambda: search_from_scratch(
-                lambda some: padded(model, labels, passes_of(prm, some)), problem, tree
-            ),
-            "stepgauge": lambda: search(prm, problem, tree),
-            "tree at once": lambda: prm.score_batch(everything),
-        },
-        1,
+    print(
+        f"CPU seconds of steps 1 to 8: {[round(x, 2) for x in cpu]}; step 8 / step 2 = {cpu[7] / cpu[1]:.2f}",
+        flush=True,
     )
-    print(json.dumps(result))
+    depths = list(range(1, 9)) if options.all_depths else [1, 8]
+    scratch = []
+    for depth in depths:
+        each = passes_of(prm, prefixes(problem, tree, depth))
+        scratch.append(measured(lambda each=each: padded(model, labels, each)))  # type: ignore[misc]
+        print(
+            f"(b) at depth {depth}: {scratch[-1][0]:.1f} s wall, {scratch[-1][1]:.1f} s CPU, {scratch[-1][2]:.0f} MB",
+            flush=True,
+        )
+    difference = max(difference, agree(scratch[-1][3], ours[3]))
+    wall, used = (8 * sum(turn[kind] for turn in scratch) / len(scratch) for kind in (0, 1))
+    memory = max(turn[2] for turn in scratch)
+    how = (
+        "all depths" if options.all_depths else "8 x the mean of depths 1 and 8: tokens grow by the same at each depth"
+    )
+    print(f"(b), {how}: {wall:.1f} s wall, {used:.1f} s CPU, {memory:.0f} MB")
+    beam = {"prefix": length, "cpu_ratio": used / ours[1], "wall_ratio": wall / ours[0], "memory": ours[2] / memory}
+    beam |= {"step_8_of_step_2": cpu[7] / cpu[1], "scratch": how}
+    print({key: round(value, 2) if isinstance(value, float) else value for key, value in beam.items()})
+    print(json.dumps({"machine": machine(), "best_of_8": best, "beam": beam, "largest_difference": difference}))
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ class TurnLayout:
 
     def step(self, problem: str, step: str, index: int, *, first: bool) -> list[int]:
         if first:
-            return [*self.writer.text(f"{problem} {step.strip()}"), *self._header]
+            return [*self.writer.text(f"{problem} {step.strip()}".strip()), *self._header]
         return [*self._between, *self.writer.text(step.strip()), *self._header]
 
 

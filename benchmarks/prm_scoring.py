@@ -1,11 +1,12 @@
 """Scoring with a real 135M model on the CPU: one by one, padded batches with full logits, and this library.
 
-    python benchmarks/prm_scoring.py --model SmolLM2-135M-Instruct.Q4_1.gguf         about ten minutes on 2 cores
+    python benchmarks/prm_scoring.py --model SmolLM2-135M-Instruct.Q4_1.gguf         some minutes on 2 free cores
 
-Two workloads with real text (the bundled rollouts): best of 8 (8 candidates a problem), and a beam search of 4 beams
-x 8 children x 8 steps behind a problem of at least 200 tokens, where (b) scores each step's 32 prefixes from scratch
-and this library extends sessions. (b) runs at depths 1 and 8, the rest follows from the mean, unless --all-depths. The label rows are two ordinary tokens: speed does not depend on what they mean.
-CPU seconds hardly see other processes of the machine. The last line is JSON.
+Two workloads with real text (the bundled rollouts): (1) best of 8, 8 candidates a problem; (2) a beam search of 4 beams
+x 8 children x 8 steps behind a problem of at least 200 tokens, where padded batches score each depth's 32 prefixes from
+scratch and this library extends sessions. The padded search runs at depths 1 and 8 and the rest follows from the mean,
+unless --all-depths. The label rows are two ordinary tokens: speed does not depend on what they mean. CPU seconds hardly
+see other processes of the machine. The last line is JSON.
 """
 
 import argparse

@@ -7,13 +7,16 @@ import pytest
 from stepgauge import Rollout, Scorer, StepScores, load
 from stepgauge.scoring import score_each
 from stepgauge.testing import SCORER_CHECKS, check_scorer, sample_rollouts
+from stepgauge.verifiers.critic import CriticScorer
 from tests.lm.tiny import tiny_llama
 from tests.prm.fake_server import running_server
 from tests.prm.tiny import tiny_prm
+from tests.verifiers.critics import numbers_critic
 
 SCORERS = {
     "arithmetic": lambda: load("arithmetic"),
     "code": lambda: load("code"),
+    "critic": lambda: CriticScorer(numbers_critic, critiques=2),
     "embedded": lambda: load("embedded"),
     "math": lambda: load("math"),
     "logprob": lambda: load(f"logprob:{tiny_llama()}", device="cpu"),

@@ -8,7 +8,9 @@ import sys
 import typer
 
 from stepgauge.cli.filter import filter_command
+from stepgauge.cli.report import report_command
 from stepgauge.cli.rerank import rerank_command
+from stepgauge.cli.robustness import robustness_command
 from stepgauge.cli.score import score_command
 from stepgauge.cli.scorers import scorers_command
 from stepgauge.cli.serve import serve_command
@@ -31,6 +33,8 @@ app.command("score")(score_command)
 app.command("rerank")(rerank_command)
 app.command("verify")(verify_command)
 app.command("filter")(filter_command)
+app.command("report")(report_command)
+app.command("robustness")(robustness_command)
 app.command("serve")(serve_command)
 app.command("scorers")(scorers_command)
 

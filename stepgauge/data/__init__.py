@@ -13,7 +13,7 @@ from stepgauge.data.steps import (
     think_is_open,
     thinking_spans,
 )
-from stepgauge.data.writing import write_rows
+from stepgauge.data.writing import write_rows, write_text
 
 __all__ = [
     "SPLITTERS",
@@ -35,4 +35,5 @@ __all__ = [
     "to_row",
     "token_spans",
     "write_rows",
+    "write_text",
 ]

@@ -15,7 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, Any
 
-__all__ = ["write_rows"]
+__all__ = ["write_rows", "write_text"]
 
 _BATCH = 512  # rows of a parquet file held at a time
 
@@ -56,6 +56,20 @@ def write_rows(path: str | PathLike[str], rows: Iterable[Mapping[str, Any]]) -> 
             with gzip.GzipFile(filename="", fileobj=stream, mode="wb", mtime=0) as packed:
                 return _write_lines(packed, rows)
         return _write_lines(stream, rows)
+
+
+def write_text(path: str | PathLike[str], text: str) -> None:
+    """Write a text file in UTF-8, whole or not at all; missing folders are made.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_text(f"{folder}/page.html", "<!doctype html>")
+    """
+    target = Path(path).resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with _appearing(target) as stream:
+        stream.write(text.encode())
 
 
 @contextmanager

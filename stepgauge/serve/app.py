@@ -1,38 +1,38 @@
-"""The routes. ``create_app`` puts scorers behind them; ``stepgauge serve`` runs it."""
+"""The application: scorers behind routes. ``stepgauge serve`` runs it."""
 
 from __future__ import annotations
 
-import asyncio
-import time
-import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
-from functools import partial
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, Field
 
 from stepgauge import __version__
+from stepgauge.data import scores_to_row
 from stepgauge.loading import SCORERS
-from stepgauge.scoring import Rollout, Scorer, StepScores
-from stepgauge.serve.batcher import Batcher, QueueFull
+from stepgauge.scoring import Scorer
 from stepgauge.serve.guards import Guard
+from stepgauge.serve.judging import Judge
 from stepgauge.serve.metrics import Metrics
-from stepgauge.serve.shapes import (
-    PoolingRequest,
-    ScoreRequest,
-    TextScoreRequest,
-    class_data,
-    pooling_data,
-    read_rows,
-    score_result,
-)
+from stepgauge.serve.rl_routes import rl_routes
+from stepgauge.serve.vllm_routes import REFUSALS, vllm_routes
 
 __all__ = ["create_app"]
 
-GONE_CHECK_S = 0.25
-CLIENT_GONE = 499  # nobody reads it
+EXAMPLE = {"problem": "What is 3 * 12 + 1?", "steps": ["3 * 12 = 36.", "36 + 1 = 38. The answer is 38."], "gold": "37"}
+
+
+class ScoreRequest(BaseModel):
+    """Rollouts to score, each an object like a row of a file: ``problem``, ``steps`` or ``text``, ``gold``, ``id``."""
+
+    rollouts: list[dict[str, Any]] = Field(examples=[[EXAMPLE]])
+    scorer: str | None = Field(None, description="One of the server's scorers; the first by default.", examples=[None])
+    deadline_s: float | None = Field(
+        None, gt=0, le=3600, description="Seconds; what is not scored by then is an error 'timeout'.", examples=[30]
+    )
 
 
 def create_app(
@@ -68,20 +68,20 @@ def create_app(
     if not scorers:
         raise ValueError("create_app(scorers) needs at least one scorer, got none")
     metrics = Metrics()
-    batchers = {
-        name: Batcher(scorer, max_tokens=max_tokens, max_queue=max_queue, on_batch=partial(metrics.batch, name))
-        for name, scorer in scorers.items()
-    }
-    for name, batcher in batchers.items():
-        metrics.watch_queue(name, partial(_waiting, batcher))
+    judge = Judge(
+        scorers,
+        metrics,
+        max_rollouts=max_rollouts,
+        max_queue=max_queue,
+        max_tokens=max_tokens,
+        deadline_s=deadline_s,
+    )
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        for batcher in batchers.values():
-            batcher.start()
+        judge.start()
         yield
-        for batcher in batchers.values():
-            await batcher.close()
+        await judge.close()
 
     app = FastAPI(
         title="stepgauge",
@@ -91,92 +91,25 @@ def create_app(
         max_body_size=int(max_body_mb * 2**20),
     )
     app.add_middleware(Guard, token=token, metrics=metrics)
-    default = next(iter(scorers))
+    app.include_router(vllm_routes(judge))
+    app.include_router(rl_routes(judge))
 
-    def choose(name: str | None) -> str:
-        if name is not None and name not in batchers:
-            known = ", ".join(batchers)
-            raise HTTPException(404, f"this server has no scorer {name!r}; it has {known}")
-        return name or default
-
-    async def judge(
-        request: Request, name: str, rows: Sequence[Mapping[str, Any]], deadline: float | None
-    ) -> list[tuple[Rollout | str, StepScores | None]]:
-        """Every row with its scores, or with what is wrong with it."""
-        if len(rows) > max_rollouts:
-            raise HTTPException(413, f"{len(rows)} rollouts in one request; at most {max_rollouts}, send several")
-        read = read_rows(rows)
-        good = [rollout for rollout in read if isinstance(rollout, Rollout)]
-        work = asyncio.ensure_future(batchers[name].score(good, deadline_s=deadline or deadline_s))
-        try:
-            while not (await asyncio.wait({work}, timeout=GONE_CHECK_S))[0]:
-                if await request.is_disconnected():
-                    raise HTTPException(CLIENT_GONE)
-            scored = iter(work.result())
-        except QueueFull as full:
-            headers = {"Retry-After": str(full.retry_after_s)}
-            raise HTTPException(503, str(full), headers=headers) from None
-        finally:
-            work.cancel()
-            with suppress(asyncio.CancelledError, QueueFull):
-                await work
-        results = [(rollout, next(scored) if isinstance(rollout, Rollout) else None) for rollout in read]
-        for _, scores in results:
-            metrics.rollout(name, "unparsed" if scores is None else scores.status)
-        return results
-
-    async def judge_texts(request: Request, body: PoolingRequest | TextScoreRequest) -> tuple[str, list[StepScores]]:
-        """The same for vLLM's shapes, where a bad text spoils its request."""
-        name = choose(body.model)
-        try:
-            rows = body.rows()
-        except ValueError as error:
-            raise HTTPException(400, str(error)) from error
-        results = await judge(request, name, rows, None)
-        bad = next((rollout for rollout, scores in results if scores is None), None)
-        if bad is not None:
-            raise HTTPException(400, str(bad))
-        return name, [scores for _, scores in results if scores is not None]
-
-    @app.post("/v1/score", summary="Score rollouts", responses={404: {}, 413: {}, 503: {}})
+    @app.post("/v1/score", summary="Score rollouts", responses=REFUSALS)
     async def score(body: ScoreRequest, request: Request) -> dict[str, Any]:
         """Each step's score, rollouts in order. One that cannot be read or scored says why; the rest go on."""
-        name = choose(body.scorer)
-        results = await judge(request, name, body.rollouts, body.deadline_s)
-        return {"scorer": name, "results": [score_result(rollout, name, scores) for rollout, scores in results]}
-
-    @app.post("/pooling", summary="Step scores in vLLM's shape", responses={400: {}, 404: {}, 413: {}, 503: {}})
-    async def pooling(body: PoolingRequest, request: Request) -> dict[str, Any]:
-        """A list for each step: [1 - p, p] where scores are probabilities, else [value]; null where not scored."""
-        name, scored = await judge_texts(request, body)
-        return _envelope("pool", name, [pooling_data(index, scores) for index, scores in enumerate(scored)])
-
-    @app.post("/classify", summary="One label a text in vLLM's shape", responses={400: {}, 404: {}, 413: {}, 503: {}})
-    async def classify(body: PoolingRequest, request: Request) -> dict[str, Any]:
-        """Right or wrong by the scorer's aggregate and threshold; probs is null where it abstained."""
-        name, scored = await judge_texts(request, body)
-        try:
-            return _envelope("classify", name, [class_data(index, scores) for index, scores in enumerate(scored)])
-        except ValueError as error:
-            raise HTTPException(400, str(error)) from error
-
-    @app.post("/score", summary="One number a response in vLLM's shape", responses={400: {}, 404: {}, 413: {}, 503: {}})
-    async def score_texts(body: TextScoreRequest, request: Request) -> dict[str, Any]:
-        """The aggregate of each response to its problem; null where it could not be judged."""
-        name, scored = await judge_texts(request, body)
-        data = [
-            {"index": index, "object": "score", "score": scores.aggregate(), "status": scores.status}
-            for index, scores in enumerate(scored)
-        ]
-        return _envelope("score", name, data)
+        name = judge.choose(body.scorer)
+        results = await judge.rows(request, name, body.rollouts, body.deadline_s)
+        return {
+            "scorer": name,
+            "results": [
+                _unreadable(r, name) if isinstance(r, str) else scores_to_row(r[0], name, r[1]) for r in results
+            ],
+        }
 
     @app.get("/v1/models", summary="The scorers of this server")
     async def models() -> dict[str, Any]:
         """Names, kinds and what they need."""
-        rows = [
-            {"id": name, "object": "model", "kind": scorer.kind, "needs": _needs(name)}
-            for name, scorer in scorers.items()
-        ]
+        rows = [{"id": n, "object": "model", "kind": s.kind, "needs": _needs(n)} for n, s in scorers.items()]
         return {"object": "list", "data": rows}
 
     @app.get("/health", summary="Is the server up?")
@@ -191,25 +124,17 @@ def create_app(
 
     @app.exception_handler(Exception)
     async def failed(request: Request, error: Exception) -> JSONResponse:
-        """Never a bare 500 page: say what failed, in JSON, without a stack."""
+        """Say what failed, in JSON, without a stack."""
         return JSONResponse({"detail": f"internal error: {type(error).__name__}"}, status_code=500)
 
     return app
 
 
-def _waiting(batcher: Batcher) -> float:
-    return float(batcher.waiting)
+def _unreadable(problem: str, scorer: str) -> dict[str, Any]:
+    summary = {"reason": "unparsed", "message": problem}
+    return {"id": "", "scorer": scorer, "status": "error", "values": [], "aggregate": None, "summary": summary}
 
 
 def _needs(name: str) -> str | None:
     info = SCORERS.get(name.partition(":")[0])
     return info.needs if info else None
-
-
-def _envelope(prefix: str, model: str, data: list[dict[str, Any]]) -> dict[str, Any]:
-    usage = {"prompt_tokens": 0, "total_tokens": 0, "completion_tokens": 0}
-    created = int(time.time())
-    return {"id": f"{prefix}-{uuid.uuid4().hex}", "object": "list", "created": created, "model": model} | {
-        "data": data,
-        "usage": usage,
-    }

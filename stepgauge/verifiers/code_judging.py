@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Literal, assert_never
@@ -13,7 +14,7 @@ from stepgauge.verifiers.code_compare import encode_plain, same_output, same_val
 from stepgauge.verifiers.code_tests import CallTest, CheckTest, CodeTests, StdinTest
 from stepgauge.verifiers.sandbox.protocol import Limits, Program, Reply, Sandbox, SandboxError
 
-__all__ = ["TestVerdict", "run_tests"]
+__all__ = ["Returned", "TestVerdict", "call_outputs", "run_tests"]
 
 SHOWN = 200  # characters of a value in a message
 CHECKS_OUTPUT_KB = 64 * 1024  # tests are trusted: their arguments may be long
@@ -30,6 +31,13 @@ class TestVerdict:
     reason: TestReason
     message: str = ""
     ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What a call of the program returned: tagged JSON of a hostile process, to be compared with ``same_value``."""
+
+    value: Any
 
 
 def run_tests(
@@ -74,6 +82,41 @@ def run_tests(
     return verdicts
 
 
+def call_outputs(
+    source: str, calls: Sequence[tuple[str, Sequence[Any]]], sandbox: Sandbox, limits: Limits
+) -> list[Returned | None]:
+    """What a program returns for each call.
+
+    None where the call raised, was stopped, or gave no answer.
+
+    Args:
+        source: the program; hostile.
+        calls: (C,) pairs (function, arguments); the arguments are plain data.
+        limits: for each call.
+
+    Raises:
+        SandboxError: the sandbox is missing or failed. TypeError: arguments that are not plain data.
+    """
+    outputs: list[Returned | None] = []
+    with sandbox.open(source, limits) as program:
+        for function, arguments in calls:
+            answer = _answer(program, _call(function, arguments, {}), None, None)
+            if isinstance(answer, TestVerdict) or "value" not in answer:
+                outputs.append(None)
+            else:
+                outputs.append(Returned(answer["value"]))
+    return outputs
+
+
+def _call(function: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "do": "call",
+        "target": {"$ref": function},
+        "args": encode_plain(list(args)),
+        "kwargs": encode_plain(dict(kwargs)),
+    }
+
+
 def _run_test(test: CallTest | StdinTest | CheckTest, program: Program, judge: _Judge) -> TestVerdict:
     if isinstance(test, StdinTest):
         return _judge_output(program.run(test.stdin), test.stdout)
@@ -108,13 +151,7 @@ def _judge_output(reply: Reply, expected: str) -> TestVerdict:
 
 
 def _judge_call(test: CallTest, program: Program) -> TestVerdict:
-    request = {
-        "do": "call",
-        "target": {"$ref": test.function},
-        "args": encode_plain(list(test.args)),
-        "kwargs": encode_plain(dict(test.kwargs)),
-    }
-    answer = _answer(program, request, None, None)
+    answer = _answer(program, _call(test.function, test.args, test.kwargs), None, None)
     if isinstance(answer, TestVerdict):
         return answer
     if "raised" in answer:

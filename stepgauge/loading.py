@@ -59,6 +59,27 @@ SCORERS: dict[str, ScorerInfo] = {
         "mean log-probability of the step's tokens, nats per token; entropy and self-certainty in details",
         argument="model",
     ),
+    "prm": ScorerInfo(
+        "stepgauge.prm.loading:load_prm",
+        "correctness",
+        "a process reward model: prm:FOLDER, or its folder or hub name alone",
+        "each step's score as the model's authors read it: 12 published families",
+        argument="model",
+    ),
+    "implicit": ScorerInfo(
+        "stepgauge.prm.implicit_scorer:ImplicitPRM",
+        "log_ratio",
+        "a causal LM, and the one it was trained from: implicit:FOLDER with reference=FOLDER",
+        "beta times the log-ratio of two models, summed over each step's tokens, nats",
+        argument="model",
+    ),
+    "http": ScorerInfo(
+        "stepgauge.prm.http:HttpPRM",
+        "correctness",
+        "a server: http://HOST:PORT",
+        "step scores from vLLM (/pooling, /classify) or SGLang (/v1/score)",
+        argument="url",
+    ),
 }
 
 
@@ -87,7 +108,8 @@ def load(
 
     Args:
         spec: a name from ``SCORERS`` or from the entry points of group ``stepgauge.scorers``; ``name:argument`` passes
-            the argument that the scorer needs, as in ``"logprob:/models/smollm2"``.
+            the argument that the scorer needs, as in ``"logprob:/models/smollm2"``. A folder or hub name alone is a
+            process reward model, ``"http://host:port"`` a server of one.
         device, dtype: for scorers that run a model, e.g. "cuda", "bfloat16"; others refuse them.
         download: allow a model hub to be asked for weights that are not on this machine.
         options: parameters of the scorer.
@@ -102,7 +124,7 @@ def load(
     """
     if not isinstance(spec, str):
         raise TypeError(f"load(spec) takes a string such as 'embedded', got {type(spec).__name__}")
-    name, colon, argument = spec.partition(":")
+    name, colon, argument = _parts(spec)
     for key, value in (("device", device), ("dtype", dtype), ("download", download or None)):
         if value is not None:
             options[key] = value
@@ -119,6 +141,15 @@ def load(
     module, _, attribute = info.target.partition(":")
     scorer: Scorer = getattr(importlib.import_module(module), attribute)(**options)
     return scorer
+
+
+def _parts(spec: str) -> tuple[str, str, str]:
+    """(name, ":", argument); a URL is the HTTP scorer's, a folder or a hub name (owner/name) a process reward model."""
+    if spec.startswith(("http://", "https://")):
+        return "http", ":", spec
+    if "/" in spec.partition(":")[0]:
+        return "prm", ":", spec
+    return spec.partition(":")
 
 
 def _load_third_party(spec: str, name: str, argument: str, options: dict[str, Any]) -> Scorer:

@@ -303,13 +303,14 @@ class StepScores:
         return sum(value is not None for value in self.values) / len(self.values) if self.values else 0.0
 
     def aggregate(self, how: str | None = None, *, temperature: float = 0.1) -> float | None:
-        """One number for the rollout; ``how`` defaults to the kind's rule. See ``aggregate_steps``."""
-        return aggregate_steps(self.values, how or KINDS[self.kind].aggregate, temperature=temperature)
+        """One number; ``how`` defaults to ``summary["aggregate"]``, else the kind's rule. See ``aggregate_steps``."""
+        rule = how or self.summary.get("aggregate", KINDS[self.kind].aggregate)
+        return aggregate_steps(self.values, rule, temperature=temperature)
 
     def first_error(self, threshold: float | None = None) -> int:
         """Index of the first wrong step, -1 for none (ProcessBench's convention).
 
-        ``error_step`` where the scorer knows it; else the first scored step below ``threshold`` (default: the kind's).
+        ``error_step`` where the scorer knows it; else the first scored step below ``threshold`` (summary's or kind's).
 
         Raises:
             ValueError: no ``error_step``, and no step was scored, or there is no threshold: neither given nor usual for
@@ -317,8 +318,7 @@ class StepScores:
         """
         if self.error_step is not None:
             return self.error_step
-        if threshold is None:
-            threshold = KINDS[self.kind].threshold
+        threshold = self.summary.get("threshold", KINDS[self.kind].threshold) if threshold is None else threshold
         if threshold is None:
             raise ValueError(f"scores of kind {self.kind!r} have no usual threshold; pass threshold=")
         if self.status != "ok":

@@ -9,6 +9,8 @@ from stepgauge.scoring import score_each
 from stepgauge.testing import SCORER_CHECKS, check_scorer, sample_rollouts
 from stepgauge.verifiers.critic import CriticScorer
 from tests.lm.tiny import tiny_llama
+from tests.prm.fake_server import running_server
+from tests.prm.tiny import tiny_prm
 from tests.verifiers.critics import numbers_critic
 
 SCORERS = {
@@ -18,11 +20,25 @@ SCORERS = {
     "embedded": lambda: load("embedded"),
     "math": lambda: load("math"),
     "logprob": lambda: load(f"logprob:{tiny_llama()}", device="cpu"),
+    "prm, label tokens": lambda: load(tiny_prm("er_prm")[0], device="cpu"),
+    "prm, a head of its own": lambda: load(f"prm:{tiny_prm('qwen')[0]}", device="cpu"),
+    "prm, turns": lambda: load(tiny_prm("rlhflow")[0], device="cpu"),
+    "prm, a pass a step": lambda: load(tiny_prm("universal")[0], device="cpu"),
+    "implicit": lambda: load(f"implicit:{tiny_prm('math_psa')[0]}", device="cpu"),
+    "http": lambda: load(running_server()),
 }
 
 
-@pytest.mark.parametrize("check", SCORER_CHECKS)
-@pytest.mark.parametrize("name", SCORERS)
+SLOW = {("prm, a head of its own", "pickle_and_spawn"), ("prm, turns", "pickle_and_spawn")}
+SLOW |= {("prm, a pass a step", "pickle_and_spawn"), ("implicit", "pickle_and_spawn")}  # each imports torch anew
+CASES = [
+    pytest.param(name, check, marks=[pytest.mark.slow] if (name, check) in SLOW else [], id=f"{name}-{check}")
+    for name in SCORERS
+    for check in SCORER_CHECKS
+]
+
+
+@pytest.mark.parametrize(("name", "check"), CASES)
 def test_scorer(name, check):
     SCORER_CHECKS[check](SCORERS[name](), sample_rollouts())
 

@@ -247,3 +247,9 @@ def test_load_finds_third_party_scorers(monkeypatch):
 def test_scores_survive_json():
     scores = load("arithmetic").score(["1 + 1 = 3"])
     assert json.loads(json.dumps({"values": scores.values, "details": scores.details}))["values"] == [0.0]
+
+
+def test_a_checkpoint_sets_its_own_aggregate_and_threshold():
+    own = StepScores((0.5, -0.2), "correctness", summary={"aggregate": "mean", "threshold": 0.0})
+    assert own.aggregate() == pytest.approx(0.15)
+    assert (own.aggregate("min"), own.first_error(), own.first_error(-1.0)) == (-0.2, 1, -1)

@@ -107,12 +107,14 @@ class LogprobScorer(Scorer):
     def score_batch(
         self, rollouts: Sequence[Rollout], *, deadline_s: float | None = None, progress: Progress | None = None
     ) -> list[StepScores]:
+        if not rollouts:
+            return []
         stop = math.inf if deadline_s is None else time.monotonic() + deadline_s
         report = progress or (lambda finished: None)
         results: dict[int, StepScores] = {}
         encoded: dict[int, _Encoded] = {}
         try:
-            model, tokenizer, plain, vocabulary = self._load() if rollouts else (None, None, None, 0)
+            model, tokenizer, plain, vocabulary = self._load()
         except Exception as error:
             return [self._error(rollout, "model", error, report) for rollout in rollouts]
         for index, rollout in enumerate(rollouts):
@@ -150,7 +152,7 @@ class LogprobScorer(Scorer):
                 tokenizer.backend_tokenizer.no_truncation()  # a tokenizer.json may ask for either
                 tokenizer.backend_tokenizer.no_padding()
                 vocabulary = min(max(tokenizer.get_vocab().values()) + 1, model.get_output_embeddings().weight.shape[0])
-                _prove_head(model, vocabulary)
+                prove_head(model, vocabulary)
                 enable_tree(model)
                 self._loaded = model, tokenizer, _plain(tokenizer), vocabulary
             return self._loaded
@@ -249,7 +251,7 @@ def _forward(model: Any, vocabulary: int, items: Sequence[_Encoded]) -> list[_To
     return [_TokenStats(*of_item) for of_item in zip(*parts, strict=True)]
 
 
-def _prove_head(model: Any, vocabulary: int) -> None:
+def prove_head(model: Any, vocabulary: int) -> None:
     """Raise where the logits are more than a linear map of the last hidden state (a soft cap, a scale)."""
     import torch
 

@@ -189,7 +189,7 @@ def test_a_head_that_is_not_linear_is_refused(scorer, monkeypatch):
 
     monkeypatch.setattr(model, "forward", scaled)
     with pytest.raises(ValueError, match="not a plain linear map"):
-        scorer_module._prove_head(model, vocabulary)
+        scorer_module.prove_head(model, vocabulary)
 
 
 def test_time_of_a_long_text(scorer):

@@ -12,6 +12,7 @@ from tests.lm.tiny import tiny_llama
 SCORERS = {
     "arithmetic": lambda: load("arithmetic"),
     "code": lambda: load("code"),
+    "dag": lambda: load("dag"),
     "embedded": lambda: load("embedded"),
     "math": lambda: load("math"),
     "logprob": lambda: load(f"logprob:{tiny_llama()}", device="cpu"),

@@ -7,6 +7,8 @@ import sys
 
 import typer
 
+from stepgauge.cli.dag import dag_command
+from stepgauge.cli.equiv import equiv_command
 from stepgauge.cli.filter import filter_command
 from stepgauge.cli.rerank import rerank_command
 from stepgauge.cli.score import score_command
@@ -29,6 +31,8 @@ app = typer.Typer(
 app.command("score")(score_command)
 app.command("rerank")(rerank_command)
 app.command("verify")(verify_command)
+app.command("equiv")(equiv_command)
+app.command("dag")(dag_command)
 app.command("filter")(filter_command)
 app.command("scorers")(scorers_command)
 

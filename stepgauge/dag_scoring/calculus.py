@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from stepgauge.verifiers.symbolic.nodes import Add, Big, Const, Dec, Div, Fn, Int, Mul, Neg, Node, Pow, Sym, rebuild, walk
+from stepgauge.verifiers.symbolic.nodes import (
+    Add,
+    Big,
+    Const,
+    Dec,
+    Div,
+    Fn,
+    Int,
+    Mul,
+    Neg,
+    Node,
+    Pow,
+    Sym,
+    rebuild,
+    walk,
+)
 
 ZERO, ONE, TWO = Int(0), Int(1), Int(2)
 
@@ -47,12 +62,12 @@ def resolve(node: Node, constant: frozenset[str]) -> Node:
         if plain or opaque:
             limits = "" if plain else f",{node.low!r},{node.high!r}"
             return atom("int", body, node.var.name + limits)
-        assert node.low is not None and node.high is not None
-        return Big("int", node.var, resolve(node.low, constant), resolve(node.high, constant), body)
+        low, high = (None if item is None else resolve(item, constant) for item in (node.low, node.high))
+        return Big("int", node.var, low, high, body)
     return rebuild(node, lambda item: resolve(item, constant))
 
 
-_CHAIN = {
+_CHAIN: dict[str, Callable[[Node], Node]] = {
     "sin": lambda u: Fn("cos", (u,)),
     "cos": lambda u: Neg(Fn("sin", (u,))),
     "tan": lambda u: Div(ONE, Pow(Fn("cos", (u,)), TWO)),

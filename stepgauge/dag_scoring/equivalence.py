@@ -19,7 +19,7 @@ from stepgauge.dag_scoring.evaluating import Unsupported, evaluate
 from stepgauge.dag_scoring.operators import commutation_rules, expand, operator_names, proportional, reduced
 from stepgauge.dag_scoring.reading import Unreadable, read_formula
 from stepgauge.dag_scoring.sampling import Domain, Points, agreement, points_on, random_points, satisfied, truth
-from stepgauge.verifiers.symbolic.nodes import Add, Div, Fn, Int, Neg, Node, PlusMinus, Rel, Sym, rebuild, walk
+from stepgauge.verifiers.symbolic.nodes import Add, Div, Int, Neg, Node, PlusMinus, Rel, Sym, rebuild, walk
 
 __all__ = ["FormulaVerdict", "Verdict", "compare_trees", "equal_formulas", "prepare"]
 
@@ -69,7 +69,11 @@ def prepare(constants: Mapping[str, object], context: Sequence[str]) -> Prepared
             raise Unreadable(f"the constant {name!r} is not a name")
         values[head.name] = read_formula(str(value))
     for text in context:
-        relation = text.replace("\\text{const}", "CONST").replace("\\text{constant}", "CONST").replace("\\mathrm{const}", "CONST")
+        relation = (
+            text.replace("\\text{const}", "CONST")
+            .replace("\\text{constant}", "CONST")
+            .replace("\\mathrm{const}", "CONST")
+        )
         if "CONST" in relation:
             constant |= symbols(read_formula(relation.partition("=")[0]))
             continue
@@ -142,23 +146,22 @@ def equal_formulas(
     except Unreadable as error:
         return done("unparsed", str(error))
     try:
-        found = compare_trees(left, right, given, assumptions or {}, rtol)
-    except (ValueError, ArithmeticError) as error:
+        with np.errstate(all="ignore"):
+            found = compare_trees(left, right, given, assumptions or {}, rtol)
+    except (ValueError, ArithmeticError, RecursionError) as error:
         return done("undecided", str(error))
     return replace(found, ms=(time.perf_counter() - start) * 1e3)
 
 
-def compare_trees(left: Node, right: Node, given: Prepared, assumptions: Mapping[str, str], rtol: float | None) -> FormulaVerdict:
+def compare_trees(
+    left: Node, right: Node, given: Prepared, assumptions: Mapping[str, str], rtol: float | None
+) -> FormulaVerdict:
     """``equal_formulas`` on trees.
 
     Raises:
         Unsupported: a part of a formula has no value.
     """
-    if left == right:
-        trees = [given.apply(left)] * 2
-    else:
-        trees = [given.apply(left), given.apply(right)]
-    trees = _same_units(trees)
+    trees = _same_units([given.apply(left), given.apply(right)])
     operators = operator_names([*trees, *given.context])
     vectors = any(name.startswith("vec:") for tree in trees for name in symbols(tree))
     if operators and not vectors:
@@ -203,12 +206,16 @@ def _links(tree: Node) -> list[Node]:
     return [Rel((op,), (tree.terms[k], tree.terms[k + 1])) for k, op in enumerate(tree.ops)]
 
 
-def _compare_chains(first: list[Node], second: list[Node], given: Prepared, assumptions: Mapping[str, str], rtol: float | None) -> FormulaVerdict:
+def _compare_chains(
+    first: list[Node], second: list[Node], given: Prepared, assumptions: Mapping[str, str], rtol: float | None
+) -> FormulaVerdict:
     """Chains link by link: each link of one must be a link of the other."""
     plain = Prepared({}, given.constant, ())
 
     def covered(links: list[Node], others: list[Node]) -> bool:
-        return all(any(compare_trees(x, y, plain, assumptions, rtol).verdict == "equivalent" for y in others) for x in links)
+        return all(
+            any(compare_trees(x, y, plain, assumptions, rtol).verdict == "equivalent" for y in others) for x in links
+        )
 
     forward, backward = covered(second, first), covered(first, second)
     if forward and backward:
@@ -233,10 +240,14 @@ def _compare_operators(trees: list[Node], given: Prepared, operators: set[str]) 
     if not words[0] or not words[1]:
         return FormulaVerdict("different", "an identity of operators")
     same = proportional(*words)
-    return FormulaVerdict("equivalent" if same else "different", "operator polynomials " + ("agree" if same else "differ"))
+    return FormulaVerdict(
+        "equivalent" if same else "different", "operator polynomials " + ("agree" if same else "differ")
+    )
 
 
-def _compare_signs(trees: list[Node], given: Prepared, assumptions: Mapping[str, str], rtol: float | None) -> FormulaVerdict:
+def _compare_signs(
+    trees: list[Node], given: Prepared, assumptions: Mapping[str, str], rtol: float | None
+) -> FormulaVerdict:
     """± is two formulas; both must match, in either order."""
     plain = Prepared({}, given.constant, ())
     versions = [[_signed(tree, sign) for sign in (1, -1)] for tree in trees]

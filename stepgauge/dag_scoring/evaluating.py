@@ -23,6 +23,7 @@ NABLA = np.array([0.731, -1.137, 0.519])
 _CONSTANTS: dict[str, complex | float] = {"pi": math.pi, "e": math.e, "i": 1j, "oo": math.inf}
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(40)
 _SUM_TERMS = 400
+_GAMMA = np.vectorize(math.gamma, otypes=[float])
 
 
 class Unsupported(ValueError):
@@ -146,7 +147,9 @@ def _function(node: Fn, env: Mapping[str, Array]) -> Value:
         right = values[1]
         if not (first.vector and right.vector):
             return _times(first, right)
-        a, b = np.broadcast_arrays(first.at, right.at) if np.ndim(first.at) == np.ndim(right.at) else (first.at, right.at)
+        a, b = (
+            np.broadcast_arrays(first.at, right.at) if np.ndim(first.at) == np.ndim(right.at) else (first.at, right.at)
+        )
         if name == "dot":
             return _plain((a * b).sum(axis=0), (first.size * right.size).sum(axis=0))
         return _plain(_cross(a, b), _cross(first.size, right.size, 1.0), True)
@@ -163,9 +166,7 @@ def _function(node: Fn, env: Mapping[str, Array]) -> Value:
     if name == "sqrt":
         return Value(np.sqrt(first.at), np.sqrt(first.size))
     if name == "factorial":
-        from scipy.special import gamma
-
-        return _plain(gamma(np.real(first.at) + 1))
+        return _plain(_GAMMA(np.real(first.at) + 1))
     if name in _FUNCTIONS:
         at = _FUNCTIONS[name](first.at)
         return Value(at, np.maximum(np.abs(at), 1.0) if name in _BOUNDED else np.abs(at))
@@ -173,7 +174,9 @@ def _function(node: Fn, env: Mapping[str, Array]) -> Value:
 
 
 def _cross(a: Array, b: Array, sign: float = -1.0) -> Array:
-    return np.stack([a[1] * b[2] + sign * a[2] * b[1], a[2] * b[0] + sign * a[0] * b[2], a[0] * b[1] + sign * a[1] * b[0]])
+    return np.stack(
+        [a[1] * b[2] + sign * a[2] * b[1], a[2] * b[0] + sign * a[0] * b[2], a[0] * b[1] + sign * a[1] * b[0]]
+    )
 
 
 def _nabla(name: str, field: Value) -> Value:
@@ -211,7 +214,14 @@ def holds_relation(node: Rel, env: Mapping[str, Array]) -> Array:
         if op not in ("<", "<=", ">", ">=", "=", "!="):
             raise Unsupported(f"relation {op!r}")
         near = np.abs(a - b) <= 1e-12 * (np.abs(a) + np.abs(b))
-        step = {"<": (a < b) & ~near, "<=": (a < b) | near, ">": (a > b) & ~near, ">=": (a > b) | near, "=": near, "!=": ~near}
+        step = {
+            "<": (a < b) & ~near,
+            "<=": (a < b) | near,
+            ">": (a > b) & ~near,
+            ">=": (a > b) | near,
+            "=": near,
+            "!=": ~near,
+        }
         true = true & step[op]
     return true
 

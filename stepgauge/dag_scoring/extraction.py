@@ -13,16 +13,22 @@ _DISPLAY = re.compile(
     r"|\\\((.+?)\\\)|(?<![\\$])\$([^$\n]+?)\$",
     re.DOTALL,
 )
-_INNER = re.compile(r"\\(?:begin|end)\{(?:equation|align|aligned|alignat|gather|gathered|split|eqnarray|array)\*?\}(?:\{[^{}]*\})?")
+_INNER = re.compile(
+    r"\\(?:begin|end)\{(?:equation|align|aligned|alignat|gather|gathered|split|eqnarray|array)\*?\}(?:\{[^{}]*\})?"
+)
 _TAG = re.compile(r"\\(?:tag|label)\*?\{[^{}]*\}|\\(?:nonumber|notag)\b")
-_RELATION = re.compile(r"=|\\approx|\\simeq|\\leq?(?![a-z])|\\geq?(?![a-z])|<|>|\\equiv|\\neq?(?![a-z])|\\propto|\\ll\b|\\gg\b")
+_RELATION = re.compile(
+    r"=|\\approx|\\simeq|\\leq?(?![a-z])|\\geq?(?![a-z])|<|>|\\equiv|\\neq?(?![a-z])|\\propto|\\ll\b|\\gg\b"
+)
 _ENV = re.compile(r"\\(begin|end)\{(?:d?cases|[pbvB]?matrix|array)\}")
-_JOINED = re.compile(r"\\(?:qquad|quad)(?:\s|\\(?:qquad|quad))*(?:\\text\{[^{}]*\})?|\\(?:Rightarrow|implies|Longrightarrow|therefore|because|Leftrightarrow|iff)(?![a-z])|,\s*\\(?:quad|qquad)|;")
+_JOINED = re.compile(
+    r"\\(?:qquad|quad)(?:\s|\\(?:qquad|quad))*(?:\\text\{[^{}]*\})?|\\(?:Rightarrow|implies|Longrightarrow|therefore|because|Leftrightarrow|iff)(?![a-z])|,\s*\\(?:quad|qquad)|;"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A formula as written: ``text[span[0]:span[1]]`` of the step holds it; links of one chain share a ``chain`` number."""
+    """A formula as written; ``step[span[0]:span[1]]`` holds it, and links of one chain share a ``chain`` number."""
 
     latex: str
     span: tuple[int, int]
@@ -112,5 +118,9 @@ def _chain(sides: list[tuple[str, str]]) -> tuple[list[str], str]:
     links = [f"{head} {sides[0][1]} {sides[1][0]}"]
     for k in range(2, len(sides)):
         same = all(op in ("=", "\\approx", "\\equiv", "\\simeq") for _, op in sides[:k])
-        links.append(f"{head} {'=' if same else sides[k - 1][1]} {sides[k][0]}" if same else f"{sides[k - 1][0]} {sides[k - 1][1]} {sides[k][0]}")
+        links.append(
+            f"{head} {'=' if same else sides[k - 1][1]} {sides[k][0]}"
+            if same
+            else f"{sides[k - 1][0]} {sides[k - 1][1]} {sides[k][0]}"
+        )
     return links, head

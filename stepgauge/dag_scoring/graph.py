@@ -38,7 +38,7 @@ class FormulaDag:
         rtol: relative tolerance of numbers, None = exact.
 
     Raises:
-        ValueError: no nodes, a repeated id, an edge or final that names no node, a cycle, a weight that is not positive.
+        ValueError: no nodes, a repeated id, an edge or final that names no node, a cycle, a weight not above 0.
 
     Example:
         >>> dag = FormulaDag((FormulaNode("n1", "f = m g"), FormulaNode("n2", "a = g")), (("n1", "n2"),), ("n2",))
@@ -74,9 +74,9 @@ class FormulaDag:
             raise ValueError(f"FormulaDag.edges has a cycle: {cycle}; a formula cannot follow from itself")
 
     @property
-    def graph(self) -> nx.DiGraph:
+    def graph(self) -> nx.DiGraph[str]:
         """The graph in networkx, ids as nodes."""
-        graph = nx.DiGraph()
+        graph: nx.DiGraph[str] = nx.DiGraph()
         graph.add_nodes_from(node.id for node in self.nodes)
         graph.add_edges_from(self.edges)
         return graph
@@ -110,7 +110,7 @@ class FormulaDag:
         return sum(node.weight for node in self.nodes if node.id in chosen) / sum(node.weight for node in self.nodes)
 
     def problems(self) -> list[str]:
-        """What is doubtful about the derivation: formulas that reach no final answer, and formulas that say the same."""
+        """What is doubtful: formulas that lead to no final answer, and pairs of formulas that say the same."""
         reached = self.closure(self.finals)
         found = [f"{node.id} leads to no final answer" for node in self.nodes if node.id not in reached]
         for k, node in enumerate(self.nodes):
@@ -123,6 +123,11 @@ class FormulaDag:
         """Whether two formulas are equivalent under what the problem gives."""
         verdict = equal_formulas(a, b, self.constants, self.context, self.assumptions, self.rtol).verdict
         return verdict == "equivalent"
+
+    def _repr_html_(self) -> str:
+        from stepgauge.dag_scoring.picture import draw
+
+        return draw(self)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that ``from_json`` reads."""
@@ -157,23 +162,27 @@ class FormulaDag:
         if isinstance(data, Mapping) and "grading_standard" in data:
             return cls.from_json(data["grading_standard"])
         if isinstance(data, Mapping):
-            return cls._from_rows(data["nodes"] if "nodes" in data else [], data)
-        if isinstance(data, Sequence) and all(isinstance(row, Mapping) and "formula" in row for row in data):
-            rows = [
-                {
-                    "id": str(row["index"]),
-                    "latex": str(row["formula"]).strip().strip("$").strip(),
-                    "depends_on": [str(name) for name in row.get("dependency") or []],
-                    "weight": row.get("weight", 1.0),
-                }
-                for row in data
-            ]
-            finals = [str(row["index"]) for row in data if row.get("is_final_answer")]
-            return cls._from_rows(rows, {"final": finals})
-        raise ValueError(
-            "a derivation must be an object with 'nodes' and 'final', or a list of {index, formula, dependency}; "
-            f"got {type(data).__name__}"
-        )
+            return cls._from_rows(data.get("nodes", []), data)
+        return cls._from_prism(list(data))
+
+    @classmethod
+    def _from_prism(cls, data: list[Any]) -> FormulaDag:
+        for row in data:
+            if not isinstance(row, Mapping) or "formula" not in row or "index" not in row:
+                raise ValueError(
+                    "a derivation is an object with 'nodes' and 'final', or a list of {index, formula, dependency}; "
+                    f"got the row {row!r:.80}"
+                )
+        rows = [
+            {
+                "id": str(row["index"]),
+                "latex": str(row["formula"]).strip().strip("$").strip(),
+                "depends_on": [str(name) for name in row.get("dependency") or []],
+                "weight": row.get("weight", 1.0),
+            }
+            for row in data
+        ]
+        return cls._from_rows(rows, {"final": [str(row["index"]) for row in data if row.get("is_final_answer")]})
 
     @classmethod
     def _from_rows(cls, rows: Sequence[Mapping[str, Any]], data: Mapping[str, Any]) -> FormulaDag:

@@ -9,7 +9,8 @@ MAX_CHARS = 2_000
 MAX_TOKENS = 800
 
 GREEK = frozenset(
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega "
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi "
+    "omega "
     "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell hbar Re Im".split()
 )
 VARIANTS = {
@@ -17,7 +18,8 @@ VARIANTS = {
     "varkappa": "kappa", "hslash": "hbar",
 }  # fmt: skip
 FUNCTIONS = frozenset(
-    "sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh coth sech csch arcsinh arccosh arctanh ln log exp".split()
+    "sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh coth sech csch arcsinh arccosh arctanh ln log "
+    "exp".split()
 )
 RELATIONS = {
     "approx": "=", "simeq": "=", "equiv": "=", "cong": "=", "triangleq": "=", "doteq": "=",
@@ -33,11 +35,12 @@ FONTS = frozenset("mathrm text textrm mathsf operatorname rm mathit textit mathc
 VECTORS = frozenset("vec mathbf boldsymbol bm overrightarrow bf".split())
 ACCENTS = frozenset("hat bar tilde overline widetilde widehat dot ddot dddot".split())
 _UNICODE = {
-    "−": "-", "·": r"\cdot ", "×": r"\times ", "≤": r"\le ", "≥": r"\ge ", "≈": r"\approx ", "≠": r"\ne ", "°": r"^\circ ",
-    "∞": r"\infty ", "∂": r"\partial ", "∇": r"\nabla ", "ħ": r"\hbar ", "√": r"\sqrt ", "′": "'", "–": "-",
-    "α": r"\alpha ", "β": r"\beta ", "γ": r"\gamma ", "δ": r"\delta ", "ε": r"\epsilon ", "θ": r"\theta ", "λ": r"\lambda ",
-    "μ": r"\mu ", "ν": r"\nu ", "π": r"\pi ", "ρ": r"\rho ", "σ": r"\sigma ", "τ": r"\tau ", "φ": r"\phi ", "ω": r"\omega ",
-    "Δ": r"\Delta ", "Ω": r"\Omega ", "ψ": r"\psi ", "Φ": r"\Phi ", "½": r"\frac12 ", "²": "^2 ", "³": "^3 ",
+    "−": "-", "·": r"\cdot ", "×": r"\times ", "≤": r"\le ", "≥": r"\ge ", "≈": r"\approx ", "≠": r"\ne ",
+    "°": r"^\circ ", "∞": r"\infty ", "∂": r"\partial ", "∇": r"\nabla ", "ħ": r"\hbar ", "√": r"\sqrt ", "′": "'",
+    "–": "-", "α": r"\alpha ", "β": r"\beta ", "γ": r"\gamma ", "δ": r"\delta ", "ε": r"\epsilon ", "θ": r"\theta ",
+    "λ": r"\lambda ", "μ": r"\mu ", "ν": r"\nu ", "π": r"\pi ", "ρ": r"\rho ", "σ": r"\sigma ", "τ": r"\tau ",
+    "φ": r"\phi ", "ω": r"\omega ", "Δ": r"\Delta ", "Ω": r"\Omega ", "ψ": r"\psi ", "Φ": r"\Phi ",
+    "½": r"\frac12 ", "²": "^2 ", "³": "^3 ",
 }  # fmt: skip
 _TOKEN = re.compile(
     r"(?P<ws>[\s~&]+)|(?P<num>\d{1,3}(?:\{,\}\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)|\\(?P<cmd>[A-Za-z]+)\*?"

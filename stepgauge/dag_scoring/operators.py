@@ -101,7 +101,9 @@ def reduced(words: Words, rules: Mapping[tuple[str, str], Words]) -> Words:
     raise Unsupported("rules that do not end")
 
 
-def commutation_rules(context: list[Node], operators: set[str], env: Mapping[str, complex]) -> dict[tuple[str, str], Words]:
+def commutation_rules(
+    context: list[Node], operators: set[str], env: Mapping[str, complex]
+) -> dict[tuple[str, str], Words]:
     """``[a, b] = c`` as the rule a b -> b a + c."""
     rules: dict[tuple[str, str], Words] = {}
     for node in context:

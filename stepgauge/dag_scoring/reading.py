@@ -9,28 +9,25 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from stepgauge.dag_scoring.cursor import make_number, make_product, make_sum
 from stepgauge.dag_scoring.lexing import (
     ACCENTS,
     FONTS,
     FUNCTIONS,
     GREEK,
-    VARIANTS,
     VECTORS,
     Token,
     Unreadable,
     clean_name,
-    tokenize,
 )
+from stepgauge.dag_scoring.notation import Notation
 from stepgauge.dag_scoring.quantities import unit_node
 from stepgauge.verifiers.symbolic.nodes import (
-    Add,
     Big,
     Const,
-    Dec,
     Div,
     Fn,
     Int,
-    Mul,
     Neg,
     Node,
     PlusMinus,
@@ -43,40 +40,13 @@ __all__ = ["Unreadable", "read_formula"]
 
 MAX_DEPTH = 60
 _ONE, _TWO = Int(1), Int(2)
-_ANGLES = frozenset("theta phi alpha beta psi delta gamma".split())
-_INVERSE = {"sin": "arcsin", "cos": "arccos", "tan": "arctan", "sinh": "arcsinh", "cosh": "arccosh", "tanh": "arctanh"}
 _CLOSE = {"(": ")", "[": "]", "{": "}"}
-_STOP = frozenset(("end", "rel", "row"))
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{(.*)\}", re.DOTALL)
 _PUNCTUATION = re.compile(r"[\s.,;]+$")
 
 
-class _Reader:
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = tokenize(text)
-        self.pos = 0
-        self.depth = 0
-        self.integrals = 0
-        self.bars = 0
-        self.calls: set[str] = set()
-
-    @property
-    def tok(self) -> Token:
-        return self.tokens[self.pos]
-
-    def at(self, ahead: int) -> Token:
-        return self.tokens[min(self.pos + ahead, len(self.tokens) - 1)]
-
-    def take(self, value: str) -> bool:
-        if self.tok.value == value and self.tok.kind != "end":
-            self.pos += 1
-            return True
-        return False
-
-    def expect(self, value: str) -> None:
-        if not self.take(value):
-            raise Unreadable(f"expected {value!r} at {self.tok.start}, got {self.tok.value!r}")
+class _Reader(Notation):
+    """Precedence climbing: statements, sums, products, powers, operands."""
 
     def statement(self) -> Node:
         terms, ops = [self.side()], []
@@ -121,11 +91,11 @@ class _Reader:
             if self.tok.value in ("pm", "mp"):
                 upper = 1 if self.tok.value == "pm" else -1
                 self.pos += 1
-                terms = [PlusMinus(_add(terms), self.product(), upper)]
+                terms = [PlusMinus(make_sum(terms), self.product(), upper)]
             else:
                 terms.append(self.signed())
         self.depth -= 1
-        return _add(terms)
+        return make_sum(terms)
 
     def signed(self) -> Node:
         negative = False
@@ -145,21 +115,27 @@ class _Reader:
             return not (self.integrals and self.differential())
         if kind == "op":
             return value in ("(", "[", "{") or (value in ("|", "‖") and self.bars == 0)
-        closing = ("rangle", "cdot", "times", "pm", "mp", "end", "div", "rbrace", "rvert", "rVert", "over", "cup", "cap")
-        return kind == "cmd" and value not in closing and not (value in ("circ", "prime"))
-
-    def differential(self) -> bool:
-        if self.tok.value not in ("d", "mathrm") or self.tok.kind not in ("id", "font"):
-            return False
-        following = self.at(1)
-        if self.at(1).value == "^":
-            return True
-        return following.kind == "id" or (following.kind == "cmd" and following.value in GREEK | VECTORS)
+        closing = (
+            "rangle",
+            "cdot",
+            "times",
+            "pm",
+            "mp",
+            "end",
+            "div",
+            "rbrace",
+            "rvert",
+            "rVert",
+            "over",
+            "cup",
+            "cap",
+        )
+        return kind == "cmd" and value not in closing and value not in ("circ", "prime")
 
     def product(self) -> Node:
         left = self.power()
         while True:
-            if self.tok.kind == "cmd" and self.tok.value in ("cdot", "times", "div") or self.tok.value == "*":
+            if (self.tok.kind == "cmd" and self.tok.value in ("cdot", "times", "div")) or self.tok.value == "*":
                 op = self.tok.value
                 self.pos += 1
                 negative = False
@@ -175,22 +151,25 @@ class _Reader:
                 elif op == "times":
                     left = Fn("cross", (left, right))
                 else:
-                    left = _mul(left, right)
+                    left = make_product(left, right)
             elif self.tok.kind == "op" and self.tok.value == "/":
                 self.pos += 1
                 left = Div(left, self.denominator())
             elif self.starts():
-                left = _mul(left, self.power())
+                left = make_product(left, self.power())
             else:
                 return left
 
     def denominator(self) -> Node:
         letters = self.tok.kind == "id" or (self.tok.kind == "cmd" and self.tok.value in GREEK)
         right = self.power()
-        while letters and self.starts() and not self.tok.spaced and (
-            self.tok.kind == "id" or (self.tok.kind == "cmd" and self.tok.value in GREEK)
+        while (
+            letters
+            and self.starts()
+            and not self.tok.spaced
+            and (self.tok.kind == "id" or (self.tok.kind == "cmd" and self.tok.value in GREEK))
         ):
-            right = _mul(right, self.power())
+            right = make_product(right, self.power())
         return right
 
     def power(self) -> Node:
@@ -217,11 +196,9 @@ class _Reader:
             letter = self.tok
             if letter.value.strip() in ("C", "F") and letter.kind in ("font", "id"):
                 self.pos += 1
-                return unit_node(base, "deg" + letter.value.strip())
-            return Div(_mul(base, Const("pi")), Int(180))
-        if inner.value in ("dagger", "*", "ast", "star", "prime", "T", "+") and (
-            not braced or self.at(2).value == "}"
-        ):
+                return unit_node(base, "deg" + letter.value.strip()) or base
+            return Div(make_product(base, Const("pi")), Int(180))
+        if inner.value in ("dagger", "*", "ast", "star", "prime", "T", "+") and (not braced or self.at(2).value == "}"):
             self.pos += 1 + 2 * braced
             if inner.value == "prime" and isinstance(base, Sym):
                 return Sym(base.name + "'")
@@ -246,48 +223,11 @@ class _Reader:
                 self.tokens[self.pos] = Token("num", token.value[1:], False, token.start + 1)
             else:
                 self.pos += 1
-            return _number(digit)
+            return make_number(digit)
         if self.tok.value == "-":
             self.pos += 1
             return Neg(self.argument())
         return self.primary()
-
-    def raw_group(self) -> str:
-        """The source of a braced group or of one token."""
-        start = self.tok.start
-        if not self.take("{"):
-            value = self.tok.value
-            self.pos += 1
-            return value
-        begin, level = self.pos, 1
-        while level and self.tok.kind != "end":
-            level += (self.tok.value == "{") - (self.tok.value == "}")
-            self.pos += 1
-        if level:
-            raise Unreadable(f"unclosed brace at {start}")
-        return "".join(token.value for token in self.tokens[begin : self.pos - 1])
-
-    def name(self, stem: str) -> Node:
-        """A name with its primes and subscripts."""
-        while True:
-            if self.take("'"):
-                stem += "'"
-            elif self.tok.value == "_" and self.tok.kind == "op":
-                self.pos += 1
-                stem += "_" + clean_name(self.raw_group())
-            elif self.tok.value == "^" and self.at(1).value in ("prime", "'"):
-                self.pos += 2
-                stem += "'"
-            elif self.tok.value == "^" and self.at(1).value == "{" and self.at(2).value in ("prime", "'") and self.at(3).value == "}":
-                self.pos += 4
-                stem += "'"
-            else:
-                break
-        if stem in self.calls and self.tok.value == "(" and self.at(2).value == ")":
-            self.pos += 3
-        elif self.tok.value == "(" and self.at(1).value in ("t", "x", "r", "z") and self.at(2).value == ")":
-            self.pos += 3
-        return Sym(stem)
 
     def primary(self) -> Node:
         self.depth += 1
@@ -302,7 +242,7 @@ class _Reader:
         kind, value = token.kind, token.value
         if kind == "num":
             self.pos += 1
-            number = _number(value)
+            number = make_number(value)
             return self.with_unit(number)
         if kind == "id":
             if value == "d" and self.leibniz_inline():
@@ -328,9 +268,14 @@ class _Reader:
         raise Unreadable(f"an operand is missing at {token.start}")
 
     def with_unit(self, number: Node) -> Node:
-        if self.tok.kind == "cmd" and self.tok.value in ("times", "cdot") and self.at(1).value == "10" and self.at(2).value == "^":
+        if (
+            self.tok.kind == "cmd"
+            and self.tok.value in ("times", "cdot")
+            and self.at(1).value == "10"
+            and self.at(2).value == "^"
+        ):
             self.pos += 3
-            number = _mul(number, Pow(Int(10), self.argument()))
+            number = make_product(number, Pow(Int(10), self.argument()))
         if self.tok.kind == "font":
             text = self.tok.value
             node = unit_node(number, text)
@@ -339,7 +284,7 @@ class _Reader:
                 if self.tok.value == "^":
                     self.pos += 1
                     power = self.argument()
-                    node = _mul(number, Pow(unit_node(_ONE, text) or _ONE, power))
+                    node = make_product(number, Pow(unit_node(_ONE, text) or _ONE, power))
                 while self.tok.kind == "font" or (self.tok.value in ("/", "cdot") and self.at(1).kind == "font"):
                     divide = self.take("/")
                     self.take("cdot")
@@ -349,7 +294,7 @@ class _Reader:
                     self.pos += 1
                     if self.take("^"):
                         factor = Pow(factor, self.argument())
-                    node = Div(node, factor) if divide else _mul(node, factor)
+                    node = Div(node, factor) if divide else make_product(node, factor)
                 return node
         return number
 
@@ -378,6 +323,16 @@ class _Reader:
         self.expect(_CLOSE[value])
         return inner
 
+    def difference(self) -> Node:
+        """``\\Delta x``, one name."""
+        if self.tok.kind != "id" and not (self.tok.kind == "cmd" and self.tok.value in GREEK | VECTORS):
+            return self.name("Delta")
+        inner = self.primary()
+        if not isinstance(inner, Sym):
+            raise Unreadable(f"\\Delta before something that is no name, at {self.tok.start}")
+        prefix = "vec:" if inner.name.startswith("vec:") else ""
+        return Sym(f"{prefix}Delta {inner.name.removeprefix('vec:')}")
+
     def command(self, value: str) -> Node:
         self.pos += 1
         if value in FUNCTIONS:
@@ -386,14 +341,8 @@ class _Reader:
             return Const("pi") if self.tok.value != "_" else self.name("pi")
         if value == "infty":
             return Const("oo")
-        if value == "Delta" or value == "delta":
-            if value == "Delta" or (self.tok.kind == "id" and not self.tok.spaced and self.tok.value not in "i"):
-                if self.tok.kind == "id" or (self.tok.kind == "cmd" and self.tok.value in GREEK | VECTORS):
-                    inner = self.primary()
-                    if isinstance(inner, Sym):
-                        prefix = "vec:" if inner.name.startswith("vec:") else ""
-                        return Sym(f"{prefix}{value} {inner.name.removeprefix('vec:')}")
-            return self.name(value)
+        if value == "Delta":
+            return self.difference()
         if value in GREEK:
             return self.name(value)
         if value in ("frac", "dfrac", "tfrac", "cfrac"):
@@ -457,274 +406,9 @@ class _Reader:
             raise Unreadable(f"\\{value} outside a subscript")
         raise Unreadable(f"unknown command \\{value}")
 
-    def raw_name(self) -> str:
-        if self.tok.value == "{":
-            return clean_name(self.raw_group())
-        value = self.tok.value
-        self.pos += 1
-        return value
-
-    def function(self, name: str) -> Node:
-        exponent: Node | None = None
-        base: Node | None = None
-        while self.tok.value in ("^", "_") and self.tok.kind == "op":
-            below = self.tok.value == "_"
-            self.pos += 1
-            if below:
-                base = self.argument()
-            else:
-                exponent = self.argument()
-        argument = self.function_argument()
-        if name == "log" and base is not None:
-            node: Node = Div(Fn("ln", (argument,)), Fn("ln", (base,)))
-        elif name == "log":
-            node = Div(Fn("ln", (argument,)), Fn("ln", (Int(10),)))
-        else:
-            if exponent == Neg(_ONE) and name in _INVERSE:
-                return Fn(_INVERSE[name], (argument,))
-            node = Fn(name, (argument,))
-        return node if exponent is None else Pow(node, exponent)
-
-    def function_argument(self) -> Node:
-        if self.tok.value in ("(", "[", "{") and self.tok.kind == "op":
-            return self.power()
-        if self.tok.kind == "op" and self.tok.value == "-":
-            self.pos += 1
-            return Neg(self.function_argument())
-        first = self.tok
-        node = self.power()
-        if first.kind == "cmd" and (first.value in _ANGLES or first.value not in GREEK):
-            if not (first.value == "pi" or isinstance(node, Const)):
-                return node
-        while self.tok.kind in ("id", "num", "cmd") and self.starts() and (
-            self.tok.kind != "cmd" or self.tok.value in GREEK or self.tok.value == "pi"
-        ):
-            following = self.tok
-            node = _mul(node, self.power())
-            if following.kind == "cmd" and following.value in _ANGLES:
-                break
-        if self.tok.kind == "op" and self.tok.value == "/":
-            self.pos += 1
-            node = Div(node, self.denominator())
-        return node
-
-    def fraction(self) -> Node:
-        start = self.pos
-        derived = self.leibniz()
-        if derived is not None:
-            return derived
-        self.pos = start
-        integrals, self.integrals = self.integrals, 0
-        top = self.argument()
-        bottom = self.argument()
-        self.integrals = integrals
-        return Div(top, bottom)
-
-    def derivative_mark(self) -> bool:
-        token = self.tok
-        if token.kind == "font" and token.value.strip() == "d":
-            return True
-        return (token.kind == "id" and token.value == "d") or (token.kind == "cmd" and token.value == "partial")
-
-    def order(self) -> int:
-        if not self.take("^"):
-            return 1
-        node = self.argument()
-        if not isinstance(node, Int) or not 1 <= node.value <= 6:
-            raise Unreadable("order of a derivative")
-        return node.value
-
-    def leibniz(self) -> Node | None:
-        """``\\frac{d^2 x}{dt^2}`` or ``\\frac{d}{dt}`` before its operand; None where the fraction is a plain one."""
-        if not (self.tok.value == "{" and self.at(1).value in ("d", "partial")):
-            return None
-        self.pos += 1
-        if not self.derivative_mark():
-            return None
-        self.pos += 1
-        try:
-            order = self.order()
-            body = None if self.tok.value == "}" else self.product()
-            self.expect("}")
-            self.expect("{")
-            variables: list[Sym] = []
-            while self.tok.value != "}":
-                if not self.derivative_mark():
-                    return None
-                self.pos += 1
-                variable = self.primary()
-                if isinstance(variable, Big):
-                    variable = Sym(_derived(variable))
-                if not isinstance(variable, Sym):
-                    return None
-                variables.extend([variable] * self.order())
-            self.expect("}")
-        except Unreadable:
-            return None
-        if len(variables) != order:
-            return None
-        if body is None:
-            body = self.product() if self.tok.value != "(" else self.power()
-        for variable in reversed(variables):
-            body = Big("diff", variable, None, None, body)
-        return body
-
-    def leibniz_inline(self) -> bool:
-        """``dv/dt`` written with a slash."""
-        rest = self.tokens[self.pos : self.pos + 8]
-        slash = next((k for k, token in enumerate(rest) if token.value == "/"), None)
-        return slash is not None and slash >= 2 and slash + 1 < len(rest) and rest[slash + 1].value in ("d", "partial") and all(
-            token.kind in ("id", "cmd") or token.value in ("_", "{", "}", "'") or token.kind == "num" for token in rest[1:slash]
-        )
-
-    def leibniz_slash(self) -> Node:
-        start = self.tok.start
-        self.pos += 1
-        order = self.order()
-        body = self.primary()
-        if self.tok.value != "/" or self.at(1).value not in ("d", "partial"):
-            raise Unreadable(f"a lone differential at {start}")
-        self.pos += 2
-        variable = self.primary()
-        if not isinstance(variable, Sym) or self.order() != order:
-            raise Unreadable(f"derivative at {start}")
-        for _ in range(order):
-            body = Big("diff", variable, None, None, body)
-        return body
-
-    def nabla(self) -> Node:
-        if self.tok.value == "^":
-            self.pos += 1
-            if self.argument() != _TWO:
-                raise Unreadable("power of \\nabla")
-            return Fn("laplacian", (self.power(),))
-        if self.tok.value in ("cdot", "times"):
-            name = "div" if self.tok.value == "cdot" else "curl"
-            self.pos += 1
-            return Fn(name, (self.power(),))
-        return Fn("grad", (self.power(),))
-
-    def limits(self) -> tuple[Node | None, Node | None, Sym | None]:
-        low = high = None
-        index = None
-        for _ in range(2):
-            if self.tok.value == "_" and self.tok.kind == "op":
-                self.pos += 1
-                if self.take("{"):
-                    low = self.sum()
-                    if self.tok.value == "=" and isinstance(low, (Sym, Const)):
-                        self.pos += 1
-                        index = low if isinstance(low, Sym) else Sym("i")
-                        low = self.sum()
-                    self.expect("}")
-                else:
-                    low = self.argument()
-            elif self.tok.value == "^" and self.tok.kind == "op":
-                self.pos += 1
-                high = self.argument()
-        return low, high, index
-
-    def integral(self, kind: str) -> Node:
-        low, high, _ = self.limits()
-        if kind != "int":
-            raise Unreadable(f"\\{kind} is not read")
-        self.integrals += 1
-        terms: Node = _ONE
-        if not self.differential():
-            terms = self.sum_inside()
-        if not self.differential():
-            raise Unreadable("an integral without a differential")
-        self.pos += 1
-        variable = self.primary()
-        self.integrals -= 1
-        if not isinstance(variable, Sym):
-            raise Unreadable("variable of an integral")
-        if low is None and high is None and not self._ends():
-            terms = _mul(terms, self.product())
-        return Big("int", variable, low, high, terms)
-
-    def _ends(self) -> bool:
-        return self.tok.kind in _STOP or self.tok.value in ("+", "-", ")", "]", "}", ",", ".", "|", "=") or not self.starts()
-
-    def sum_inside(self) -> Node:
-        if self.tok.kind == "cmd" and self.tok.value in ("frac", "dfrac", "tfrac"):
-            moved = self.differential_on_top()
-            if moved is not None:
-                return moved
-        return self.sum()
-
-    def differential_on_top(self) -> Node | None:
-        r"""``\frac{dx}{x}`` under an integral: the differential is moved behind the fraction."""
-        if not (self.at(1).value == "{" and self.at(2).value == "d" and self.at(3).kind in ("id", "cmd")):
-            return None
-        start = self.pos
-        self.pos += 2
-        head = self.tokens[self.pos : self.pos + 2]
-        self.pos += 1
-        variable = self.primary()
-        span = self.tokens[start + 3 : self.pos]
-        if not isinstance(variable, Sym) or not self.take("}"):
-            self.pos = start
-            return None
-        integrals, self.integrals = self.integrals, 0
-        bottom = self.argument()
-        self.integrals = integrals
-        self.tokens[self.pos : self.pos] = [head[0], *span]
-        return Div(_ONE, bottom)
-
-    def big_sum(self, kind: str) -> Node:
-        low, high, index = self.limits()
-        body = self.product()
-        if index is None or low is None or high is None:
-            raise Unreadable(f"\\{kind} without an index and two limits")
-        return Big(kind, index, low, high, body)
-
-    def environment(self) -> Node:
-        name = self.raw_group()
-        if name not in ("cases", "dcases"):
-            raise Unreadable(f"environment {name!r}")
-        parts: list[Node] = []
-        while not (self.tok.kind == "cmd" and self.tok.value == "end"):
-            parts.append(self.sum())
-            self.take(",")
-            if self.tok.kind == "font" and self.tok.value.strip() in ("if", "for", "when"):
-                self.pos += 1
-            terms, ops = [self.sum()], []
-            while self.tok.kind == "rel":
-                ops.append(self.tok.value)
-                self.pos += 1
-                terms.append(self.sum())
-            if not ops:
-                raise Unreadable("a case without a condition")
-            parts.append(Rel(tuple(ops), tuple(terms)))
-            self.take(",")
-            if self.tok.kind == "row":
-                self.pos += 1
-        self.pos += 1
-        self.raw_group()
-        return Fn("piecewise", tuple(parts))
-
-
-def _number(text: str) -> Node:
-    whole, _, decimals = text.partition(".")
-    return Dec(int(whole + decimals or "0"), len(decimals)) if decimals else Int(int(whole))
-
-
-def _add(terms: list[Node]) -> Node:
-    return terms[0] if len(terms) == 1 else Add(tuple(terms))
-
-
-def _mul(left: Node, right: Node) -> Node:
-    return Mul((*left.args, right)) if isinstance(left, Mul) else Mul((left, right))
-
 
 def _whole(node: Node) -> bool:
     return isinstance(node, Int)
-
-
-def _derived(node: Big) -> str:
-    inner = node.body
-    return f"D({inner.name if isinstance(inner, Sym) else _derived(inner) if isinstance(inner, Big) else repr(inner)},{node.var.name})"
 
 
 @lru_cache(maxsize=4096)

@@ -1,4 +1,4 @@
-"""Points of a typed domain, and points on the solution set of a formula. Seeded by content: the same call, the same points."""
+"""Points of a typed domain, and points where a formula holds. Seeded by content: the same call, the same points."""
 
 from __future__ import annotations
 
@@ -107,7 +107,9 @@ class Points:
 
 
 def _rng(*parts: str) -> np.random.Generator:
-    return np.random.default_rng(int.from_bytes(hashlib.blake2b("\0".join(parts).encode(), digest_size=8).digest(), "big"))
+    return np.random.default_rng(
+        int.from_bytes(hashlib.blake2b("\0".join(parts).encode(), digest_size=8).digest(), "big")
+    )
 
 
 def random_points(domain: Domain, names: set[str], count: int, seed: str) -> Points:
@@ -121,7 +123,7 @@ def residual(tree: Rel, env: Mapping[str, Array]) -> Value:
     return evaluate(Add((tree.terms[0], Neg(tree.terms[1]))), env)
 
 
-def _ratio(value: Value, count: int) -> Array:
+def residual_ratio(value: Value, count: int) -> Array:
     """|residual| / size at each point: one number a point, nan where undefined."""
     at, size = np.abs(value.at), np.real(value.size)
     with np.errstate(all="ignore"):
@@ -139,7 +141,7 @@ def _count(env: Mapping[str, Array]) -> int:
 def agreement(left: Node, right: Node, points: Points, rtol: float | None) -> tuple[int, int]:
     """How many points give equal values, how many unequal ones."""
     count = _count(points.env)
-    ratio = _ratio(residual(Rel(("=",), (left, right)), points.env), count)
+    ratio = residual_ratio(residual(Rel(("=",), (left, right)), points.env), count)
     bound = EXACT if rtol is None else rtol
     return int(np.sum(ratio <= bound)), int(np.sum(ratio > max(bound, FALSE if rtol is None else 0)))
 
@@ -148,7 +150,9 @@ def truth(relation: Rel, points: Points) -> Array:
     """1, 0 or -1 (no value) at each point."""
     count = _count(points.env)
     left, right = (evaluate(term, points.env) for term in relation.terms)
-    defined = np.isfinite(np.broadcast_to(np.real(left.at), (count,))) & np.isfinite(np.broadcast_to(np.real(right.at), (count,)))
+    defined = np.isfinite(np.broadcast_to(np.real(left.at), (count,))) & np.isfinite(
+        np.broadcast_to(np.real(right.at), (count,))
+    )
     return np.where(defined, np.broadcast_to(holds_relation(relation, points.env), (count,)), -1)
 
 
@@ -181,7 +185,7 @@ def points_on(tree: Node, names: set[str], domain: Domain, seed: str) -> Iterato
         if found is None:
             continue
         env, roots = found
-        check = _ratio(residual(tree, {**env, target: roots}), np.shape(roots)[-1])
+        check = residual_ratio(residual(tree, {**env, target: roots}), np.shape(roots)[-1])
         keep = domain.inside(target, roots) & (check <= 1e-9)
         if keep.any():
             used += 1
@@ -226,7 +230,7 @@ def _vector_roots(tree: Rel, env: dict[str, Array], target: str) -> Array | None
         return None
     roots = (guess - np.einsum("prc,pr->pc", np.linalg.pinv(matrix), offset)).T
     # a residual that is not linear in the vector is left
-    return roots if np.all(_ratio(residual(tree, {**env, target: roots}), count) <= 1e-9) else None
+    return roots if np.all(residual_ratio(residual(tree, {**env, target: roots}), count) <= 1e-9) else None
 
 
 def _rows(value: Value, count: int) -> Array:
@@ -250,7 +254,11 @@ def _grid_roots(tree: Rel, env: dict[str, Array], target: str, domain: Domain) -
     count = _count(env)
     table = np.broadcast_to(value.at, (count, grid.size))
     with np.errstate(all="ignore"):
-        crossing = (np.sign(table[:, :-1]) * np.sign(table[:, 1:]) < 0) & np.isfinite(table[:, :-1]) & np.isfinite(table[:, 1:])
+        crossing = (
+            (np.sign(table[:, :-1]) * np.sign(table[:, 1:]) < 0)
+            & np.isfinite(table[:, :-1])
+            & np.isfinite(table[:, 1:])
+        )
     rows, columns = np.nonzero(crossing)
     if rows.size == 0:
         return None
@@ -280,14 +288,16 @@ def satisfied(tree: Node, points: Points, rtol: float | None) -> tuple[int, int]
     assert isinstance(tree, Rel)
     count = _count(points.env)
     value = residual(tree, points.env)
-    ratio = _ratio(value, count)
+    ratio = residual_ratio(value, count)
     has_integral = any(isinstance(item, Big) for item in walk(tree))
     exact, false = (1e-6, 1e-4) if has_integral else (EXACT, FALSE)
     good = ratio <= exact
     bad = ratio > false
     if rtol is not None and points.target and not points.target.startswith("vec:"):
         shifted = [
-            np.broadcast_to(residual(tree, {**points.env, points.target: points.env[points.target] * (1 + step)}).at, (count,))
+            np.broadcast_to(
+                residual(tree, {**points.env, points.target: points.env[points.target] * (1 + step)}).at, (count,)
+            )
             for step in (-rtol, rtol)
         ]
         if not any(np.iscomplexobj(item) for item in shifted):

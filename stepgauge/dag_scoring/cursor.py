@@ -66,6 +66,14 @@ class Cursor:
             elif self.tok.value == "_" and self.tok.kind == "op":
                 self.pos += 1
                 stem += "_" + clean_name(self.raw_group())
+            elif (
+                self.tok.value == "^"
+                and self.at(1).value == "{"
+                and self.at(2).value == self.at(3).value == "prime"
+                and self.at(4).value == "}"
+            ):
+                self.pos += 5
+                stem += "''"
             elif self.tok.value == "^" and self.at(1).value in ("prime", "'"):
                 self.pos += 2
                 stem += "'"

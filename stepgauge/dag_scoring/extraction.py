@@ -20,6 +20,9 @@ _TAG = re.compile(r"\\(?:tag|label)\*?\{[^{}]*\}|\\(?:nonumber|notag)\b")
 _RELATION = re.compile(
     r"=|\\approx|\\simeq|\\leq?(?![a-z])|\\geq?(?![a-z])|<|>|\\equiv|\\neq?(?![a-z])|\\propto|\\ll\b|\\gg\b"
 )
+_COMMA = re.compile(
+    r",[\s~]*(?:\\[,;: ]|\\quad|\\qquad|~|\s)*[^=,]{1,30}?(?:=|\\leq?|\\geq?|<|>|\\approx)|,[\s~]*[^=,]{1,12}$"
+)
 _ENV = re.compile(r"\\(begin|end)\{(?:d?cases|[pbvB]?matrix|array)\}")
 _JOINED = re.compile(
     r"\\(?:qquad|quad)(?:\s|\\(?:qquad|quad))*(?:\\text\{[^{}]*\})?|\\(?:Rightarrow|implies|Longrightarrow|therefore|because|Leftrightarrow|iff)(?![a-z])|,\s*\\(?:quad|qquad)|;"
@@ -77,6 +80,13 @@ def _parts(body: str) -> list[str]:
             level, pos = level + 1, pos + 1
         elif body[pos] == "}":
             level, pos = level - 1, pos + 1
+        elif body[pos] in "([":
+            level, pos = level + 1, pos + 1
+        elif body[pos] in ")]":
+            level, pos = max(0, level - 1), pos + 1
+        elif not level and body[pos] == "," and body[pos - 1 : pos] != "\\" and _COMMA.match(body, pos):
+            parts.append(body[begin:pos])
+            begin = pos = pos + 1
         elif not level and body.startswith("\\\\", pos):
             parts.append(body[begin:pos])
             begin = pos = pos + 2

@@ -31,8 +31,10 @@ _SKIP = frozenset(
     "left right big Big bigl bigr Bigl Bigr bigg Bigg biggl biggr Biggl Biggr displaystyle textstyle limits nolimits "
     "quad qquad nonumber notag middle ,".split()
 )
-FONTS = frozenset("mathrm text textrm mathsf operatorname rm mathit textit mathcal mathscr unit textbf".split())
-VECTORS = frozenset("vec mathbf boldsymbol bm overrightarrow bf".split())
+FONTS = frozenset(
+    "mathrm text textrm mathsf operatorname rm mathit textit mathcal mathscr unit textbf mathfrak mathbb cal".split()
+)
+VECTORS = frozenset("vec mathbf boldsymbol bm overrightarrow bf pmb".split())
 ACCENTS = frozenset("hat bar tilde overline widetilde widehat dot ddot dddot".split())
 _UNICODE = {
     "−": "-", "·": r"\cdot ", "×": r"\times ", "≤": r"\le ", "≥": r"\ge ", "≈": r"\approx ", "≠": r"\ne ",

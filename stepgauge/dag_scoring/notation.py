@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepgauge.dag_scoring.cursor import Cursor, make_product
-from stepgauge.dag_scoring.lexing import GREEK, Unreadable
+from stepgauge.dag_scoring.lexing import GREEK, VECTORS, Unreadable
 from stepgauge.verifiers.symbolic.nodes import Big, Const, Div, Fn, Int, Neg, Node, Pow, Rel, Sym
 
 _ONE, _TWO = Int(1), Int(2)
@@ -184,10 +184,23 @@ class Notation(Cursor):
                 high = self.argument()
         return low, high, index
 
+    def opaque(self, kind: str) -> Node:
+        """A contour, surface or volume integral: one name, made of its own source up to the end of the term."""
+        begin, level = self.pos, 0
+        while self.tok.kind not in ("end", "rel", "row") and not (
+            level == 0 and self.tok.value in ("+", "-", ")", "}", "]")
+        ):
+            level += (self.tok.value in ("(", "[", "{")) - (self.tok.value in (")", "]", "}"))
+            self.pos += 1
+        values = ["vec" if token.value in VECTORS else token.value for token in self.tokens[begin : self.pos]]
+        if not values:
+            raise Unreadable(f"nothing under \\{kind}")
+        return Sym(f"{kind} " + " ".join(value for value in values if value not in ("{", "}")))
+
     def integral(self, kind: str) -> Node:
-        low, high, _ = self.limits()
         if kind != "int":
-            raise Unreadable(f"\\{kind} is not read")
+            return self.opaque(kind)
+        low, high, _ = self.limits()
         self.integrals += 1
         terms: Node = _ONE
         if not self.differential():

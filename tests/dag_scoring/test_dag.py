@@ -195,3 +195,19 @@ def test_hostile_text_is_bounded(text):
     verdict = equal_formulas(text, "x = 1")
     assert verdict.verdict in ("unparsed", "undecided", "different")
     assert verdict.ms < 2_000
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        (
+            r"\oint\vec{E}\cdot d\vec{A} = \frac{Q}{\varepsilon_0}",
+            r"\varepsilon_0\oint\mathbf{E}\cdot d\mathbf{A} = Q",
+            True,
+        ),
+        (r"\oint\vec{B}\cdot d\vec{l} = \mu_0 I", r"\oint\vec{B}\cdot d\vec{l} = -\mu_0 I", False),
+        (r"\oint\vec{B}\cdot d\vec{l} = \mu_0 I", r"\oint\vec{E}\cdot d\vec{l} = \mu_0 I", False),
+    ],
+)
+def test_contour_integrals_are_names(a, b, same):
+    assert (equal_formulas(a, b).verdict == "equivalent") == same

@@ -52,6 +52,12 @@ SCORERS: dict[str, ScorerInfo] = {
         "reference: unit tests; a sandbox (bubblewrap or sandlock)",
         "1 or 0 on the last step: the program passes its unit tests, run in a sandbox, or does not",
     ),
+    "dag": ScorerInfo(
+        "stepgauge.dag_scoring.scorer:DagScorer",
+        "credit",
+        "reference: a FormulaDag or its JSON",
+        "what each step adds to the share of a reference derivation: formulas matched, in any equivalent form",
+    ),
     "logprob": ScorerInfo(
         "stepgauge.kernels.scorer:LogprobScorer",
         "confidence",

@@ -17,6 +17,7 @@ SCORERS = {
     "arithmetic": lambda: load("arithmetic"),
     "code": lambda: load("code"),
     "critic": lambda: CriticScorer(numbers_critic, critiques=2),
+    "dag": lambda: load("dag"),
     "embedded": lambda: load("embedded"),
     "math": lambda: load("math"),
     "logprob": lambda: load(f"logprob:{tiny_llama()}", device="cpu"),

@@ -7,6 +7,8 @@ import sys
 
 import typer
 
+from stepgauge.cli.dag import dag_command
+from stepgauge.cli.equiv import equiv_command
 from stepgauge.cli.filter import filter_command
 from stepgauge.cli.report import report_command
 from stepgauge.cli.rerank import rerank_command
@@ -32,6 +34,8 @@ app = typer.Typer(
 app.command("score")(score_command)
 app.command("rerank")(rerank_command)
 app.command("verify")(verify_command)
+app.command("equiv")(equiv_command)
+app.command("dag")(dag_command)
 app.command("filter")(filter_command)
 app.command("report")(report_command)
 app.command("robustness")(robustness_command)

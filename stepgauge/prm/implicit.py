@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from stepgauge.prm.targets import er_label
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -111,5 +113,5 @@ def implicit_value(rewards: Sequence[float], probabilities: Sequence[float], *, 
         raise ValueError(f"implicit_value(probabilities) must sum to 1, got {list(probabilities)}")
     likely = [(reward, p) for reward, p in zip(rewards, probabilities, strict=True) if p > 0]
     hard = max(reward for reward, _ in likely)
-    value = hard + beta * math.log(sum(p * math.exp((reward - hard) / beta) for reward, p in likely))
+    value = float(er_label(rewards, 1 / beta, probabilities))
     return ImplicitValue(sum(reward * p for reward, p in likely), value, hard)

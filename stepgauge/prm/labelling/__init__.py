@@ -1,0 +1,21 @@
+"""Step labels from completions: strategies, the journal of what was drawn, judges and their consensus."""
+
+from stepgauge.prm.labelling.adaptive import adaptive, first_error_posterior
+from stepgauge.prm.labelling.consensus import ConsensusFilter, consensus_filter
+from stepgauge.prm.labelling.counts import Counts, SolutionLabels, step_labels
+from stepgauge.prm.labelling.omegaprm import Priority, omegaprm_priority
+from stepgauge.prm.labelling.strategies import binary, uniform
+
+__all__ = [
+    "ConsensusFilter",
+    "Counts",
+    "Priority",
+    "SolutionLabels",
+    "adaptive",
+    "binary",
+    "consensus_filter",
+    "first_error_posterior",
+    "omegaprm_priority",
+    "step_labels",
+    "uniform",
+]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stepgauge.prm.targets import scaled_log_mean_exp
+from stepgauge.prm.targets import er_label
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -113,5 +113,5 @@ def implicit_value(rewards: Sequence[float], probabilities: Sequence[float], *, 
         raise ValueError(f"implicit_value(probabilities) must sum to 1, got {list(probabilities)}")
     likely = [(reward, p) for reward, p in zip(rewards, probabilities, strict=True) if p > 0]
     hard = max(reward for reward, _ in likely)
-    value = float(scaled_log_mean_exp(rewards, probabilities, 1 / beta))
+    value = float(er_label(rewards, 1 / beta, probabilities))
     return ImplicitValue(sum(reward * p for reward, p in likely), value, hard)

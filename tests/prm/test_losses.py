@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepgauge.prm.labelling import consensus_filter, omegaprm_priority, rstar_q
+from stepgauge.prm.labelling import rstar_q
 from stepgauge.prm.training import critic_rm_loss, implicit_ce_loss, implicit_dpo_loss, ppm_pairwise_loss
 
 RATIOS = st.floats(-300, 300)
@@ -76,9 +76,6 @@ def test_critic_weights():
         (lambda: ppm_pairwise_loss(torch.zeros(2, 2), torch.zeros(1)), "one reward a step"),
         (lambda: critic_rm_loss(torch.zeros(()), torch.zeros(()), torch.zeros(1), weight=2.0), "weight"),
         (lambda: rstar_q([1.0], 0), "parent_visits"),
-        (lambda: omegaprm_priority(1.5, 1, 0, 1), "mc"),
-        (lambda: omegaprm_priority(0.5, -1, 0, 1), "at least 0"),
-        (lambda: consensus_filter([2], [1]), "labels 0 and 1"),
     ],
 )
 def test_bad_input(call, says):
@@ -86,26 +83,5 @@ def test_bad_input(call, says):
         call()
 
 
-def test_a_judge_that_says_nothing_fitting_drops_the_row():
-    assert consensus_filter([1, 1], None) is None
-    assert consensus_filter([1, 1], [1]) is None
+def test_a_step_that_no_search_visited_has_no_value():
     assert rstar_q([], 3) is None
-
-
-@given(st.lists(st.integers(0, 1), max_size=8), st.lists(st.integers(0, 1), max_size=8))
-def test_consensus(mc, judge):
-    found = consensus_filter(mc, judge)
-    if len(mc) != len(judge):
-        assert found is None
-        return
-    assert found.keep == (found.mc_first == found.judge_first) == (found.train_labels is not None)
-    if found.keep and found.mc_first >= 0:
-        assert found.train_labels == (*[1] * found.mc_first, 0)
-
-
-@given(st.floats(0, 1), st.floats(0, 1), st.integers(0, 2000), st.integers(0, 50))
-def test_priority_prefers_likely_and_short(one, other, words, visits):
-    low, high = sorted((one, other))
-    assert omegaprm_priority(low, words, visits, 9).score <= omegaprm_priority(high, words, visits, 9).score
-    assert omegaprm_priority(one, words + 1, visits, 9).q <= omegaprm_priority(one, words, visits, 9).q
-    assert omegaprm_priority(one, words, visits, 0) == omegaprm_priority(one, words, visits, 1)

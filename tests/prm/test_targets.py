@@ -1,167 +1,182 @@
-"""Targets from counts: limits, monotonicity, inverses, the identity with the implicit value, coverage of intervals."""
+"""Hard, soft and entropy-regularized targets."""
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
-import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from stepgauge.prm import implicit_value
 from stepgauge.prm.targets import (
-    clopper_pearson_interval,
-    entropy_regularized,
-    entropy_regularized_binary,
-    expected_plugin,
+    binomial_interval,
+    er_label,
+    er_label_of_rate,
+    expected_er_label,
     hard_label,
-    jeffreys_interval,
-    missed_step_probability,
-    scaled_log_mean_exp,
-    soft_label,
-    success_rate_of,
-    wilson_interval,
+    log_mean_exp,
+    mc_label,
+    rate_of_er_label,
 )
 
-ETAS = st.floats(-1e6, 1e6)
-REWARDS = st.lists(st.floats(0, 1), min_size=1, max_size=20)
-INTERVALS = [wilson_interval, clopper_pearson_interval, jeffreys_interval]
+REWARDS = st.lists(st.floats(-5, 5), min_size=1, max_size=12)
 
 
-def exact(values, weights, eta):
-    """The definition, in sixty digits."""
-    with mpmath.workdps(60):
-        total = mpmath.fsum(weights)
-        mean = mpmath.fsum(w * mpmath.exp(mpmath.mpf(eta) * v) for v, w in zip(values, weights, strict=True)) / total
-        return float(mpmath.log(mean) / eta)
+def _exact(rewards, eta, digits=60):
+    """f(η) by mpmath, from the definition."""
+    import mpmath
+
+    with mpmath.workdps(digits):
+        total = sum(mpmath.e ** (mpmath.mpf(eta) * mpmath.mpf(r)) for r in rewards) / len(rewards)
+        return float(mpmath.log(total) / mpmath.mpf(eta))
 
 
-@given(REWARDS, st.floats(-500, 500).filter(lambda eta: abs(eta) > 1e-12))
-def test_against_sixty_digits(rewards, eta):
-    assert entropy_regularized(rewards, eta) == pytest.approx(exact(rewards, [1] * len(rewards), eta), abs=1e-12)
+@given(REWARDS, st.floats(1e-12, 200), st.sampled_from([-1, 1]))
+def test_the_label_is_its_definition_in_60_digits(rewards, size, sign):
+    got = float(er_label(rewards, sign * size))
+    assert got == pytest.approx(_exact(rewards, sign * size), rel=1e-12, abs=1e-13)
 
 
-@pytest.mark.parametrize("eta", [1e-9, -1e-9, 9.99e-7, 1.01e-6, 1e-300, 5e-324])
-def test_no_seam_near_zero(eta):
-    rewards = [1, 0, 0, 1, 0.25]
-    with mpmath.workdps(60):
-        mean = sum(rewards) / 5
-        variance = sum((r - mean) ** 2 for r in rewards) / 5
-    assert entropy_regularized(rewards, eta) == pytest.approx(mean + eta * variance / 2, abs=1e-12)
+@given(REWARDS, st.floats(allow_nan=False), st.floats(allow_nan=False))
+def test_between_min_and_max_and_rising_with_eta_for_every_eta(rewards, one, other):
+    low, high = sorted((one, other))
+    a, b = float(er_label(rewards, low)), float(er_label(rewards, high))
+    assert min(rewards) <= a <= max(rewards)
+    assert a <= b + 1e-12
 
 
-@given(REWARDS)
-def test_limits(rewards):
-    assert entropy_regularized(rewards, math.inf) == max(rewards)
-    assert entropy_regularized(rewards, -math.inf) == min(rewards)
-    assert entropy_regularized(rewards, 0.0) == pytest.approx(np.mean(rewards), abs=1e-12)
-    assert entropy_regularized(rewards, 1e300) == pytest.approx(max(rewards), abs=1e-12)
+@given(REWARDS, st.floats(-50, 50), st.floats(-3, 3))
+def test_a_shift_of_the_rewards_shifts_the_label(rewards, eta, shift):
+    moved = float(er_label([r + shift for r in rewards], eta))
+    assert moved == pytest.approx(float(er_label(rewards, eta)) + shift, abs=1e-12)
 
 
-@given(REWARDS, ETAS, ETAS)
-def test_monotone_in_eta_and_bounded(rewards, one, other):
-    low, high = (entropy_regularized(rewards, eta) for eta in sorted((one, other)))
-    assert min(rewards) - 1e-12 <= low <= high + 1e-12 <= max(rewards) + 2e-12
+@pytest.mark.parametrize("eta", [5e-324, -5e-324, 1e-300, 1e-20, 1e-9, 1e-6])
+def test_small_eta_is_the_mean_and_half_the_variance(eta):
+    rewards = np.array([1.0, 0, 0, 1, 0, 0, 0, 0])
+    assert float(er_label(rewards, eta)) == pytest.approx(0.25 + eta * 0.1875 / 2, abs=1e-13)
 
 
-@given(REWARDS, ETAS, st.floats(-5, 5))
-def test_a_constant_is_added_through(rewards, eta, constant):
-    shifted = entropy_regularized([reward + constant for reward in rewards], eta)
-    assert shifted == pytest.approx(entropy_regularized(rewards, eta) + constant, abs=1e-9)
+def test_limits_and_equal_rewards_are_exact():
+    rewards = [0.2, 0.9, 0.4]
+    assert float(er_label(rewards, math.inf)) == 0.9
+    assert float(er_label(rewards, -math.inf)) == 0.2
+    assert float(er_label(rewards, 0)) == pytest.approx(0.5, abs=1e-16)
+    for value in (0.0, 1.0, 0.1):
+        for eta in (-math.inf, -1e308, -3, 0, 1e-9, 7, 1e308, math.inf):
+            assert float(er_label([value] * 7, eta)) == value
+    assert float(er_label([1, 0], 1e308)) == 1.0
+    assert float(er_label([1e-30, 1], -800, [1, 1e-30])) == pytest.approx(1e-30)
 
 
-@pytest.mark.parametrize("value", [0.0, 1.0, 0.3])
-@given(eta=st.one_of(ETAS, st.sampled_from([math.inf, -math.inf])), n=st.integers(1, 30))
-def test_all_equal_is_exactly_that(value, eta, n):
-    assert entropy_regularized([value] * n, eta) == value
+def test_weights_renormalise_mask_and_are_those_of_copies():
+    rewards, copies = [0.2, 0.5, 0.9], [0.2] * 5 + [0.5] * 3 + [0.9] * 2
+    weighted = float(er_label(rewards, 3, [5, 3, 2]))
+    assert weighted == pytest.approx(float(er_label(copies, 3)), rel=1e-14)
+    assert float(er_label(rewards, 3, [0.5e300, 0.3e300, 0.2e300])) == pytest.approx(weighted, rel=1e-14)
+    assert float(er_label([0.2, np.inf, 0.9], 3, [True, False, True])) == float(er_label([0.2, 0.9], 3))
+    batch = er_label([[0, 1], [1, 1]], 2.0)
+    assert batch.tolist() == [float(er_label([0, 1], 2.0)), 1.0]
 
 
-def test_what_has_no_weight_does_not_count():
-    assert scaled_log_mean_exp([0.1, 0.9], [1, 0], math.inf) == 0.1
-    assert scaled_log_mean_exp([0.1, -900.0], [1, 0], -700.0) == 0.1
-    assert scaled_log_mean_exp([0.1, 0.9], [2, 2], 3.0) == scaled_log_mean_exp([0.1, 0.9], None, 3.0)
-
-
-def test_many_rows_at_once():
-    rows = np.random.default_rng(0).random((4, 3, 7))
-    together = entropy_regularized(rows, 2.5)
-    assert together.shape == (4, 3)
-    assert together[2, 1] == entropy_regularized(rows[2, 1], 2.5)
-
-
-@given(st.floats(0, 1), st.floats(-30, 30))
-def test_label_and_rate_are_inverse(p, eta):
-    assert success_rate_of(min(1.0, max(0.0, entropy_regularized_binary(p, eta))), eta) == pytest.approx(p, abs=1e-6)
-
-
-def test_no_overflow():
-    assert success_rate_of(1.0, 1e6) == 1.0
-    assert success_rate_of(0.5, 1e6) == 0.0
-    assert success_rate_of(0.0, -1e6) == 0.0
-
-
-@given(st.lists(st.tuples(st.floats(-3, 3), st.floats(0.01, 1)), min_size=1, max_size=8), st.floats(0.01, 50))
-def test_the_value_of_an_implicit_prm_is_the_same_function(pairs, beta):
-    """Entropy regularization with eta = 1/beta; soft <= value <= hard."""
-    rewards, weights = zip(*pairs, strict=True)
-    probabilities = [weight / sum(weights) for weight in weights]
-    found = implicit_value(rewards, probabilities, beta=beta)
-    assert found.value == pytest.approx(entropy_regularized(rewards, 1 / beta, probabilities), abs=1e-12)
-    assert found.soft - 1e-9 <= found.value <= found.hard + 1e-9
-
-
-@given(st.floats(0, 1), st.integers(1, 20), st.floats(0, 50))
-def test_few_rollouts_understate(p, n, eta):
-    assert expected_plugin(p, n, eta) <= entropy_regularized_binary(p, eta) + 1e-9
-
-
-@given(st.integers(0, 40), st.integers(1, 40))
-def test_hard_and_soft(c, n):
-    if c > n:
-        with pytest.raises(ValueError, match="0 <= c <= n"):
-            soft_label(c, n)
-        return
-    assert hard_label(c, n) == int(c > 0)
-    assert soft_label(c, n) == c / n
-    for interval in INTERVALS:
-        low, high = interval(c, n)
-        assert 0 <= low <= c / n <= high <= 1
-        assert interval(n - c, n) == pytest.approx((1 - high, 1 - low), abs=1e-9)
-        assert (low == 0) == (c == 0) or interval is not clopper_pearson_interval
-
-
-@pytest.mark.parametrize("n", [1, 4, 8, 16])
-def test_coverage(n):
-    """Clopper-Pearson covers at least 95 % at every rate; the others do so on average."""
-    rates = np.linspace(0.01, 0.99, 99)
-    chances = np.array([[math.comb(n, c) * p**c * (1 - p) ** (n - c) for c in range(n + 1)] for p in rates])
-    for interval in INTERVALS:
-        bounds = [interval(c, n) for c in range(n + 1)]
-        inside = np.array([[low <= p <= high for low, high in bounds] for p in rates])
-        covered = (chances * inside).sum(1)
-        assert covered.mean() > 0.93
-        if interval is clopper_pearson_interval:
-            assert covered.min() >= 0.95 - 1e-12
+def test_a_maximum_of_tiny_weight_is_not_lost():
+    assert float(log_mean_exp([0.0, -900.0], [1e-20, 1.0])) == pytest.approx(math.log(1e-20), rel=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("call", "says"),
+    ("call", "names"),
     [
-        (lambda: soft_label(0, 0), "at least one rollout"),
-        (lambda: hard_label(1, 2, 1.0), "threshold"),
-        (lambda: entropy_regularized([], 1.0), "at least one value"),
-        (lambda: entropy_regularized([math.nan], 1.0), "finite"),
-        (lambda: entropy_regularized([1.0], math.nan), "NaN"),
-        (lambda: entropy_regularized([1.0, 0.0], 1.0, [0, 0]), "not all 0"),
-        (lambda: entropy_regularized([1.0, 0.0], 1.0, [-1, 2]), "at least 0"),
-        (lambda: success_rate_of(1.5, 1.0), "label"),
-        (lambda: success_rate_of(0.5, math.inf), "finite"),
-        (lambda: missed_step_probability(-0.1, 2), "success rate"),
-        (lambda: wilson_interval(1, 2, 1.0), "level"),
+        (lambda: er_label([], 1), "at least one"),
+        (lambda: er_label([1, 0], math.nan), "eta"),
+        (lambda: er_label([1, math.nan], 1), "NaN"),
+        (lambda: er_label([1, -math.inf], 1), "finite"),
+        (lambda: er_label([1, 0], 1, [0, 0]), "all 0"),
+        (lambda: er_label([1, 0], 1, [1, -1]), "weights"),
+        (lambda: er_label([1, 0], 1, [1, 1, 1]), "one entry"),
+        (lambda: er_label_of_rate(1.5, 1), "p"),
+        (lambda: rate_of_er_label(0.5, math.inf), "finite"),
+        (lambda: mc_label(0, 0), "no label"),
+        (lambda: mc_label(9, 8), "correct"),
+        (lambda: mc_label(1.5, 8), "whole"),
+        (lambda: binomial_interval(1, 2, method="wald"), "wilson"),
+        (lambda: binomial_interval(1, 2, level=1), "level"),
     ],
 )
-def test_bad_input(call, says):
-    with pytest.raises(ValueError, match=says):
+def test_undefined_input_raises_and_says_why(call, names):
+    with pytest.raises(ValueError, match=names):
         call()
+
+
+@given(st.floats(0, 1), st.floats(-600, 600))
+def test_a_rate_comes_back_from_its_label(p, eta):
+    label = float(er_label_of_rate(p, eta))
+    back = float(rate_of_er_label(label, eta))
+    assert back == pytest.approx(p, abs=1e-15 * max(1.0, abs(eta)) * math.exp(min(abs(eta), 30)) + 1e-12)
+
+
+def test_the_label_is_increasing_but_not_convex_in_eta():
+    values = [float(er_label_of_rate(0.25, eta)) for eta in (1, 5, 9)]
+    assert values == sorted(values)
+    assert np.diff(values, 2)[0] < -0.2
+
+
+@given(
+    st.lists(st.tuples(st.floats(-2, 2), st.floats(0.01, 1)), min_size=1, max_size=6),
+    st.floats(0.01, 50),
+)
+def test_the_implicit_value_is_the_label_at_one_over_beta(pairs, beta):
+    total = sum(weight for _, weight in pairs)
+    rewards, p = [r for r, _ in pairs], [weight / total for _, weight in pairs]
+    found = implicit_value(rewards, p, beta=beta)
+    top = max(rewards)
+    direct = top + beta * math.log(sum(q * math.exp((r - top) / beta) for r, q in zip(rewards, p, strict=True)))
+    assert found.value == pytest.approx(float(er_label(rewards, 1 / beta, p)), rel=1e-12, abs=1e-12)
+    assert found.value == pytest.approx(direct, rel=1e-9, abs=1e-9)
+    assert found.soft - 1e-12 <= found.value <= found.hard
+
+
+def test_few_completions_bias_the_label_down():
+    assert expected_er_label(0.1, 8, 10.0) < float(er_label_of_rate(0.1, 10.0)) - 0.3
+    drawn = np.random.default_rng(0).binomial(8, 0.1, 200_000) / 8
+    assert expected_er_label(0.1, 8, 10.0) == pytest.approx(float(er_label_of_rate(drawn, 10.0).mean()), abs=0.005)
+
+
+def test_hard_labels_are_strict_at_the_threshold():
+    grid = [[hard_label(c, 8, threshold=t) for c in (0, 1, 3, 8)] for t in (0, 0.125, 0.875)]
+    assert grid == [[0, 1, 1, 1], [0, 0, 1, 1], [0, 0, 0, 1]]
+
+
+@pytest.mark.parametrize("n", [1, 2, 8, 16])
+def test_clopper_pearson_inverts_the_binomial_tails_and_covers(n):
+    for c in range(n + 1):
+        low, high = binomial_interval(c, n, method="clopper_pearson")
+        if c > 0:
+            assert binom.sf(c - 1, n, low) == pytest.approx(0.025, rel=1e-9)
+        if c < n:
+            assert binom.cdf(c, n, high) == pytest.approx(0.025, rel=1e-9)
+    for p in np.linspace(0.01, 0.99, 50):
+        inside = [
+            c for c in range(n + 1) if (b := binomial_interval(c, n, method="clopper_pearson")) and b[0] <= p <= b[1]
+        ]
+        assert binom.pmf(inside, n, p).sum() >= 0.95
+
+
+@given(st.integers(1, 300), st.data(), st.sampled_from(["wilson", "clopper_pearson", "jeffreys"]))
+def test_intervals_hold_the_rate_and_mirror(n, data, method):
+    c = data.draw(st.integers(0, n))
+    low, high = binomial_interval(c, n, method=method)
+    assert 0 <= low <= Fraction(c, n) <= high <= 1
+    mirrored = binomial_interval(n - c, n, method=method)
+    assert mirrored == pytest.approx((1 - high, 1 - low), abs=1e-12)
+
+
+def test_wilson_solves_the_score_equation():
+    from scipy.stats import norm
+
+    low, high = binomial_interval(3, 8)
+    for bound in (low, high):
+        assert abs(3 / 8 - bound) / math.sqrt(bound * (1 - bound) / 8) == pytest.approx(norm.isf(0.025), rel=1e-9)

@@ -1,6 +1,24 @@
-"""Step labels from rollouts and judges: which prefix to roll out next, which labelled rows to keep."""
+"""Step labels from completions: strategies, the journal of what was drawn, judges and their consensus."""
 
-from stepgauge.prm.labelling.consensus import Consensus, consensus_filter
-from stepgauge.prm.labelling.tree_search import TreeValue, omegaprm_priority, rstar_q
+from stepgauge.prm.labelling.adaptive import adaptive, first_error_posterior
+from stepgauge.prm.labelling.consensus import ConsensusFilter, consensus_filter
+from stepgauge.prm.labelling.counts import Counts, SolutionLabels, step_labels
+from stepgauge.prm.labelling.omegaprm import Priority, omegaprm_priority
+from stepgauge.prm.labelling.strategies import binary, uniform
+from stepgauge.prm.labelling.tree_search import StepValue, rstar_q
 
-__all__ = ["Consensus", "TreeValue", "consensus_filter", "omegaprm_priority", "rstar_q"]
+__all__ = [
+    "ConsensusFilter",
+    "Counts",
+    "Priority",
+    "SolutionLabels",
+    "StepValue",
+    "adaptive",
+    "binary",
+    "consensus_filter",
+    "first_error_posterior",
+    "omegaprm_priority",
+    "rstar_q",
+    "step_labels",
+    "uniform",
+]

@@ -108,7 +108,8 @@ def er_label(rewards: ArrayLike, eta: float, weights: ArrayLike | None = None) -
         return np.asarray(high if eta > 0 else low)
     base = (high if eta > 0 else low)[..., None]
     gap = np.where(p > 0, values - base, 0.0)
-    flat = abs(eta) * (high - low) < _FLAT
+    with np.errstate(over="ignore"):
+        flat = abs(eta) * (high - low) < _FLAT
     mean = base[..., 0] + (p * gap).sum(axis=-1)
     with np.errstate(over="ignore"):
         regular = base[..., 0] + log_mean_exp(eta * gap, p) / (eta or 1.0)

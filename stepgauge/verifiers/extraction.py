@@ -42,6 +42,9 @@ _NUMBER = re.compile(
     r"(?:\\[dt]?frac\s*\{[^{}]{1,40}\}\s*\{[^{}]{1,40}\}|\d+(?:[.,]\d+)*(?:\s?/\s?\d+(?!\d|\.\d))?|\.\d+)"
     r"(?:\s?(?:\\?%|percent\b|[$€£](?![\d\w])))?(?!\s?[*^+/=<>(_])"
 )
+# What stands between two dollar amounts is prose: "pays $7. The cars cost $5". Words within \\text{...} are not.
+_COMMANDS = re.compile(r"\\(?:text|mathrm|mbox|textbf)\s*\{[^{}]*\}|\\[A-Za-z]+")
+_BETWEEN_AMOUNTS = re.compile(r"\s*\d[\d.,]*(?:[.!?;]\s+[A-Za-z]{2,}|\s+[A-Za-z]+[,;.]?\s+[A-Za-z]{2,}).*", re.DOTALL)
 _HEDGE = re.compile(r"\b(?:or|either|maybe|perhaps|oder|ou|或)\b", re.IGNORECASE)
 _JUNK = re.compile(r"\\(?:quad|qquad|left|right|[,;:!()\[\]])|[\s$.,;:()\[\]&~*]|\\\\")
 _TEXT = re.compile(r"\\(?:text|textrm|mbox)\s*\{([^{}]*)\}")
@@ -183,6 +186,8 @@ def _last_value(text: str, start: int, end: int) -> tuple[int, int] | None:
     math_spans = []
     for match in _MATH.finditer(text, start, end):
         inner = next(group for group in match.groups() if group is not None)
+        if match[4] is not None and _BETWEEN_AMOUNTS.fullmatch(_COMMANDS.sub("", inner)):
+            continue
         math_spans.append(match.span())
         if any(char.isdigit() for char in inner) or re.search(r"[<>=^\\]", inner) or len(inner.strip()) > 3:
             best = match.span()

@@ -84,6 +84,7 @@ PACKED = {
             **GROUPED, head_dim=8, sliding_window=20, layer_types=["full_attention", "sliding_attention"]
         )
     ),
+    "phi3": lambda: transformers.Phi3ForCausalLM(transformers.Phi3Config(**GROUPED)),
     "neox": lambda: transformers.GPTNeoXForCausalLM(transformers.GPTNeoXConfig(**SHAPE)),
     "gpt2": lambda: transformers.GPT2LMHeadModel(
         transformers.GPT2Config(vocab_size=600, n_embd=32, n_layer=2, n_head=4, bos_token_id=0, eos_token_id=1)

@@ -80,3 +80,26 @@ def test_classes_need_few_comparisons(monkeypatch):
 def test_many_keeps_order_and_length():
     pairs = [("1", "1"), ("1", "2"), ("1", "9^{9^{9^{9}}}"), ("1", "1")]
     assert [verdict.verdict for verdict in verify_many(pairs)] == ["equal", "different", "undecided", "equal"]
+
+
+@pytest.mark.parametrize(
+    ("response", "answer"),
+    [
+        ("She pays $7. The cars cost $5 a ride.", "$5"),
+        ("Each ride costs $7. The bumper cars cost $", "$7"),
+        ("He has $10 to spend, and $3 is gone, so $7 is left.", "$7"),
+        ("It is $7 a ride and the price is $5", "$5"),
+        ("So $x = 7$. Then $y = 5$.", "$y = 5$"),
+        ("Its length is $5 \\text{ cm and a bit}$", "$5 \\text{ cm and a bit}$"),
+        ("Its length is $5 cm$", "$5 cm$"),
+        ("We get $3, 4$", "$3, 4$"),
+    ],
+)
+def test_amounts_of_money_are_no_formula(response, answer):
+    """Two dollar signs with a sentence between them are two amounts; a formula stays one."""
+    assert extract_answer(response).text == answer
+
+
+def test_an_echoed_problem_is_not_an_answer():
+    verdict = verify_many([("7", "$7. The bumper cars cost $5")])[0]
+    assert verdict.verdict != "equal"

@@ -8,6 +8,7 @@ from stepgauge.prm.labelling.judging import Critique, Judgement, judge_solution
 from stepgauge.prm.labelling.omegaprm import Priority, omegaprm_priority
 from stepgauge.prm.labelling.running import STRATEGIES, Progress, label_solutions
 from stepgauge.prm.labelling.strategies import binary, uniform
+from stepgauge.prm.labelling.tree_search import StepValue, rstar_q
 
 __all__ = [
     "STRATEGIES",
@@ -19,6 +20,7 @@ __all__ = [
     "Priority",
     "Progress",
     "SolutionLabels",
+    "StepValue",
     "adaptive",
     "binary",
     "consensus_filter",
@@ -26,6 +28,7 @@ __all__ = [
     "judge_solution",
     "label_solutions",
     "omegaprm_priority",
+    "rstar_q",
     "step_labels",
     "uniform",
 ]

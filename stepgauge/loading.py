@@ -79,6 +79,13 @@ SCORERS: dict[str, ScorerInfo] = {
         "beta times the log-ratio of two models, summed over each step's tokens, nats",
         argument="model",
     ),
+    "monte_carlo": ScorerInfo(
+        "stepgauge.prm.monte_carlo:MonteCarloScorer",
+        "value",
+        "gold, and a generator: monte_carlo:FOLDER, monte_carlo:http://HOST:PORT",
+        "share of sampled completions of each prefix that reach the gold answer",
+        argument="generator",
+    ),
     "http": ScorerInfo(
         "stepgauge.prm.http:HttpPRM",
         "correctness",

@@ -35,9 +35,9 @@ def shared() -> Path:
     return path
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    """A browser, started once a run."""
+    """A browser for one module, so that no process of it is there when others look for what was left behind."""
     driver = start_browser(tmp_path_factory.mktemp("profile"))
     yield driver
     driver.quit()

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from stepgauge import Rollout, Scorer, StepScores, load
+from stepgauge.generation import CallableGenerator
+from stepgauge.prm import MonteCarloScorer
 from stepgauge.scoring import score_each
 from stepgauge.testing import SCORER_CHECKS, check_scorer, sample_rollouts
 from stepgauge.verifiers.critic import CriticScorer
 from tests.lm.tiny import tiny_llama
 from tests.prm.fake_server import running_server
+from tests.prm.labelling.worlds import complete
 from tests.prm.tiny import tiny_prm
 from tests.verifiers.critics import numbers_critic
 
@@ -26,6 +29,7 @@ SCORERS = {
     "prm, turns": lambda: load(tiny_prm("rlhflow")[0], device="cpu"),
     "prm, a pass a step": lambda: load(tiny_prm("universal")[0], device="cpu"),
     "implicit": lambda: load(f"implicit:{tiny_prm('math_psa')[0]}", device="cpu"),
+    "monte_carlo": lambda: MonteCarloScorer(CallableGenerator(complete), completions=3),
     "http": lambda: load(running_server()),
 }
 

@@ -10,6 +10,7 @@ import typer
 from stepgauge.cli.dag import dag_command
 from stepgauge.cli.equiv import equiv_command
 from stepgauge.cli.filter import filter_command
+from stepgauge.cli.label import label_command
 from stepgauge.cli.report import report_command
 from stepgauge.cli.rerank import rerank_command
 from stepgauge.cli.robustness import robustness_command
@@ -37,6 +38,7 @@ app.command("verify")(verify_command)
 app.command("equiv")(equiv_command)
 app.command("dag")(dag_command)
 app.command("filter")(filter_command)
+app.command("label")(label_command)
 app.command("report")(report_command)
 app.command("robustness")(robustness_command)
 app.command("serve")(serve_command)

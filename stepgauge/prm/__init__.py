@@ -6,6 +6,7 @@ from stepgauge.prm.conventions import CONVENTIONS, Convention
 from stepgauge.prm.http import HttpPRM
 from stepgauge.prm.implicit import ImplicitRewards, ImplicitValue, implicit_rewards, implicit_value
 from stepgauge.prm.implicit_scorer import ImplicitPRM
+from stepgauge.prm.monte_carlo import MonteCarloScorer
 
 __all__ = [
     "CONVENTIONS",
@@ -16,6 +17,7 @@ __all__ = [
     "ImplicitPRM",
     "ImplicitRewards",
     "ImplicitValue",
+    "MonteCarloScorer",
     "fit_calibration",
     "implicit_rewards",
     "implicit_value",

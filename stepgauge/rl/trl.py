@@ -1,4 +1,4 @@
-"""TRL: a reward function for ``GRPOTrainer(reward_funcs=...)`` or RLOO, and a mixin for token-level advantages.
+"""TRL: a reward function for ``GRPOTrainer(reward_funcs=...)`` or RLOO.
 
 Written against trl 1.16.0. ``None`` is TRL's word for "no reward": what could not be judged takes no part in the group.
 """
@@ -9,11 +9,9 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from stepgauge.data.alignment import align
-from stepgauge.rl.credit import token_rewards
 from stepgauge.rl.reward import Reward, RolloutReward
 
-__all__ = ["AsyncStepReward", "StepAdvantageMixin", "StepReward", "completion_text"]
+__all__ = ["AsyncStepReward", "StepReward", "completion_text"]
 
 Completion = str | Sequence[Mapping[str, Any]]
 
@@ -96,46 +94,3 @@ class AsyncStepReward(StepReward):
     async def __call__(self, *args: Any, **kwargs: Any) -> list[float | None]:  # type: ignore[override]
         """See ``StepReward``."""
         return await asyncio.to_thread(super().__call__, *args, **kwargs)
-
-
-class StepAdvantageMixin:
-    """Adds step credit to the advantage of each token: ``class Trainer(StepAdvantageMixin, GRPOTrainer)``.
-
-    A_t = A + step_coef * (r_s - mean of the batch's step scores) on the tokens of step s; set ``step_reward`` (a
-    ``RolloutReward`` with a process scorer) and ``step_coef`` on the class or the instance. TRL's loss takes
-    advantages of shape (B, T).
-    """
-
-    step_reward: RolloutReward
-    step_coef: float = 1.0
-    processing_class: Any
-
-    def _generate_and_score_completions(self, inputs: Any) -> Any:
-        output = super()._generate_and_score_completions(inputs)  # type: ignore[misc]
-        ids, mask = output["completion_ids"], output["completion_mask"].bool()  # (B, T)
-        bonus = step_bonus(self.step_reward, self.processing_class, ids, mask)
-        output["advantages"] = output["advantages"].unsqueeze(1) * mask + self.step_coef * bonus.to(ids.device)
-        return output
-
-
-def step_bonus(reward: RolloutReward, tokenizer: Any, ids: Any, mask: Any) -> Any:
-    """(B, T) centred step scores spread over the tokens of their steps; 0 where there is none to give."""
-    import torch
-
-    rollouts, spans = [], []
-    for row, keep in zip(ids, mask, strict=True):
-        given = [int(token) for token in row[keep]]
-        text = tokenizer.decode(given, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        rollout = reward.rollout("", text, token_ids=given)
-        rollouts.append(rollout)
-        spans.append(align(rollout, tokenizer))
-    scores = [r.process_scores.values if r.process_scores else () for r in reward.score(rollouts)]
-    known = [value for values in scores for value in values if value is not None]
-    mean = sum(known) / len(known) if known else 0.0
-    bonus = torch.zeros(ids.shape, dtype=torch.float32)
-    for index, (values, ranges) in enumerate(zip(scores, spans, strict=True)):
-        if values:
-            length = int(mask[index].sum())
-            centred = [None if value is None else value - mean for value in values]
-            bonus[index, :length] = torch.from_numpy(token_rewards(centred, ranges, length, "every")).float()
-    return bonus

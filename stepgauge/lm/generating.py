@@ -177,13 +177,14 @@ class LocalGenerator:
             picked = logits.argmax(-1)
         else:
             uniform = torch.tensor([die.random() for die in dice], dtype=torch.float64, device=logits.device)
-            p, order = (logits / self.temperature).softmax(-1).sort(dim=-1, descending=True, stable=True)  # (B, V)
-            cumulative = p.cumsum(-1)
+            p = (logits / self.temperature).softmax(-1)  # (B, V)
             if self.top_p < 1:
-                p = p.masked_fill(cumulative - p >= self.top_p, 0.0)
-                cumulative = p.cumsum(-1)
+                falling, order = p.sort(dim=-1, descending=True, stable=True)
+                tail = falling.cumsum(-1) - falling >= self.top_p
+                p = p.masked_fill(torch.zeros_like(tail).scatter(1, order, tail), 0.0)
+            cumulative = p.cumsum(-1)
             at = torch.searchsorted(cumulative, (uniform * cumulative[:, -1])[:, None], right=True)
-            picked = order.gather(1, at.clamp(max=order.shape[1] - 1))[:, 0]
+            picked = at.clamp(max=p.shape[1] - 1)[:, 0]
         return picked.tolist(), logps.gather(1, picked[:, None])[:, 0].tolist()
 
     def __getstate__(self) -> dict[str, Any]:

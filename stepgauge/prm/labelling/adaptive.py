@@ -101,7 +101,8 @@ def adaptive(
 
     It also ends, undecided, where no prefix has completions left that are expected to tell as much as ``worth``: then
     ``first_error`` is the likeliest, and ``confidence`` below 1 − ``error_rate`` says so. (Failures alone, from the
-    first step on, leave open whether that step is wrong or the problem too hard for the model.)
+    first step on, leave open whether that step is wrong or the problem too hard for the model.) Where no completion at
+    all could be judged, ``first_error`` is None.
 
     Args:
         draw: ``draw(step, n)``: the counts of at least n completions of the steps 0..step.
@@ -142,5 +143,7 @@ def adaptive(
         counts[step] = draw(step, min(counts[step].drawn + wave, rollouts))
         correct[step], wrong[step] = counts[step].correct, counts[step].wrong
     likeliest = int(posterior.argmax())
-    found = -1 if likeliest == n_steps else likeliest
+    found: int | None = -1 if likeliest == n_steps else likeliest
+    if n_steps and not any(count.judged for count in counts):
+        found = None  # the prior alone is no label
     return SolutionLabels(found, tuple(counts), float(posterior.max()), contradicting(counts, found))

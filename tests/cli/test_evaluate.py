@@ -170,3 +170,21 @@ def test_best_of_n_from_rollouts_and_from_saved_picks(tmp_path):
     assert "n=8" in table
     assert run("evaluate", "best-of-n", picks, "--ns", "1,x").returncode == 2
     assert run("evaluate", "best-of-n", rollouts).returncode == 1  # rollouts are no picks: every row is reported
+
+
+def test_the_real_benchmarks(shared):
+    report = json.loads(
+        run("evaluate", "processbench", shared / "data" / "processbench", "-s", "random", "--json").stdout
+    )
+    counts = [(s["split"], s["solutions"], s["wrong"], s["right_answer_wrong_process"]) for s in report["splits"]]
+    assert counts == [
+        ("gsm8k", 400, 207, 7),
+        ("math", 1000, 594, 94),
+        ("olympiadbench", 1000, 661, 161),
+        ("omnimath", 1000, 759, 259),
+    ]
+    assert 0.03 < report["mean_f1"]["0.5"] < 0.08  # what a uniform score a step gets at 0.5
+    overall = json.loads(run("evaluate", "prmbench", shared / "data" / "prmbench", "-s", "random", "--json").stdout)[
+        "rows"
+    ][0]
+    assert (overall["solutions"], overall["steps"]) == (6211, 83371)  # 6,216 rows, 5 of them twice

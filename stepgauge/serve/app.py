@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 
@@ -32,7 +33,12 @@ class ScoreRequest(BaseModel):
     rollouts: list[dict[str, Any]] = Field(examples=[[EXAMPLE]])
     scorer: str | None = Field(None, description="One of the server's scorers; the first by default.", examples=[None])
     deadline_s: float | None = Field(
-        None, gt=0, le=3600, description="Seconds; what is not scored by then is an error 'timeout'.", examples=[30]
+        None,
+        gt=0,
+        le=3600,
+        allow_inf_nan=False,
+        description="Seconds; what is not scored by then is an error 'timeout'.",
+        examples=[30],
     )
 
 
@@ -123,6 +129,12 @@ def create_app(
     async def prometheus() -> Response:
         """Requests, times, rollouts by status, batch sizes, queues."""
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        """What is wrong and where, without repeating the input, which may be huge or no JSON at all (NaN)."""
+        detail = [{"loc": list(e["loc"]), "msg": e["msg"], "type": e["type"]} for e in error.errors()]
+        return JSONResponse({"detail": detail}, status_code=422)
 
     @app.exception_handler(Exception)
     async def failed(request: Request, error: Exception) -> JSONResponse:

@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from stepgauge import __version__
 from stepgauge.data import scores_to_row
@@ -20,14 +20,14 @@ from stepgauge.serve.judging import Judge
 from stepgauge.serve.metrics import Metrics
 from stepgauge.serve.page import add_page
 from stepgauge.serve.rl_routes import rl_routes
-from stepgauge.serve.vllm_routes import REFUSALS, vllm_routes
+from stepgauge.serve.vllm_routes import REFUSALS, Body, vllm_routes
 
 __all__ = ["create_app"]
 
 EXAMPLE = {"problem": "What is 3 * 12 + 1?", "steps": ["3 * 12 = 36.", "36 + 1 = 38. The answer is 38."], "gold": "37"}
 
 
-class ScoreRequest(BaseModel):
+class ScoreRequest(Body):
     """Rollouts to score, each an object like a row of a file: ``problem``, ``steps`` or ``text``, ``gold``, ``id``."""
 
     rollouts: list[dict[str, Any]] = Field(examples=[[EXAMPLE]])

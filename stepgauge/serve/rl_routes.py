@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from stepgauge.scoring import StepScores
 from stepgauge.serve.judging import Judge
-from stepgauge.serve.vllm_routes import PROBABILITIES, REFUSALS
+from stepgauge.serve.vllm_routes import PROBABILITIES, REFUSALS, Body
 
 __all__ = ["rl_routes"]
 
@@ -31,7 +31,7 @@ Abstain = Annotated[
 ScorerName = Annotated[str | None, Query(description="One of the server's scorers; the first by default.")]
 
 
-class RewardRequest(BaseModel):
+class RewardRequest(Body):
     """OpenRLHF's: decoded prompt and response, the prompt again, and the gold answer, each a list."""
 
     query: list[str] = Field(examples=[["What is 3 * 12?\n3 * 12 = 36."]])
@@ -54,7 +54,7 @@ class RewardRequest(BaseModel):
         return rows
 
 
-class SlimeRequest(BaseModel):
+class SlimeRequest(Body):
     """slime's: one sample. The prompt is a text or chat messages."""
 
     prompt: str | list[dict[str, Any]] = Field("", examples=["What is 3 * 12?"])
@@ -67,10 +67,10 @@ class SlimeRequest(BaseModel):
         return row if self.label is None else row | {"gold": str(self.label)}
 
 
-class VerifyRequest(BaseModel):
+class VerifyRequest(Body):
     """NeMo-Gym's: the request and the answer of the Responses API; the task's own fields come along and go back."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", strict=True)
     responses_create_params: dict[str, Any] = Field(examples=[{"input": "What is 3 * 12?"}])
     response: dict[str, Any] = Field(
         examples=[{"output": [{"type": "message", "content": [{"type": "output_text", "text": "3 * 12 = 36."}]}]}]

@@ -101,6 +101,8 @@ def test_one_bad_rollout_does_not_spoil_the_request(app):
         ({"rollouts": "x"}, 422),
         ({}, 422),
         ({"rollouts": [GOOD], "deadline_s": -1}, 422),
+        ({"rollouts": [GOOD], "deadline_s": True}, 422),
+        ({"rollouts": [GOOD], "deadline_s": "30"}, 422),
     ],
 )
 def test_bad_requests(app, body, status):

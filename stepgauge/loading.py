@@ -29,10 +29,10 @@ class ScorerInfo:
 
 SCORERS: dict[str, ScorerInfo] = {
     "embedded": ScorerInfo(
-        "stepgauge.verifiers.step_arithmetic:ArithmeticScorer",
-        "correctness",
+        "stepgauge.prm.embedded:EmbeddedPRM",
+        "value",
         "nothing",
-        "the default that needs no download: today the arithmetic scorer",
+        "a small learned process reward model of word problems: chance of a right answer from each step on",
     ),
     "arithmetic": ScorerInfo(
         "stepgauge.verifiers.step_arithmetic:ArithmeticScorer",

@@ -55,7 +55,7 @@ def test_help_teaches(command, flag):
 
 def test_rerank_table_and_picks(rollouts, tmp_path):
     out = tmp_path / "picks.jsonl"
-    result = run("rerank", rollouts, "--out", out)
+    result = run("rerank", rollouts, "--scorer", "arithmetic", "--out", out)
     assert result.returncode == 0, result.stderr
     for rule in ("pass@1", "majority", "best-of-n", "weighted vote", "Borda", "pass@4 (oracle)"):
         assert rule in result.stdout
@@ -64,9 +64,9 @@ def test_rerank_table_and_picks(rollouts, tmp_path):
         ("p", "3", True),
         ("q", "8", True),  # the majority is 7, whose sums are wrong
     ]
-    assert picks[1]["disagreed"] == {"majority": "7", "Borda (embedded)": "7"}
-    assert [c["scores"]["embedded"] for c in picks[1]["candidates"]] == [0.0, 0.0, 1.0, 1.0]
-    assert picks[1]["candidates"][0]["first_false_step"] == {"embedded": 0}
+    assert picks[1]["disagreed"] == {"majority": "7", "Borda (arithmetic)": "7"}
+    assert [c["scores"]["arithmetic"] for c in picks[1]["candidates"]] == [0.0, 0.0, 1.0, 1.0]
+    assert picks[1]["candidates"][0]["first_false_step"] == {"arithmetic": 0}
 
 
 def test_rerank_json_with_two_scorers(rollouts):
@@ -95,9 +95,9 @@ def test_answer_column_is_gold_only_on_request(tmp_path):
 
 
 def test_score_from_a_pipe(rollouts):
-    result = run("score", "-", input=rollouts.read_text())
+    result = run("score", "-", "--scorer", "arithmetic", input=rollouts.read_text())
     assert result.returncode == 0
-    assert result.stdout.splitlines()[0].split("\t") == ["p0", "embedded", "1", "[1 ·]"]
+    assert result.stdout.splitlines()[0].split("\t") == ["p0", "arithmetic", "1", "[1 ·]"]
     assert "first error at step 0" in result.stdout
     assert "scored 8 rollouts" in result.stderr
 
@@ -179,8 +179,8 @@ def test_an_empty_file_is_named(tmp_path):
 
 def test_a_step_of_10_mb(tmp_path):
     path = write(tmp_path / "big.jsonl", [{"problem": "p", "steps": ["x" * 10_000_000, "1 + 1 = 2"], "id": "big"}])
-    result = run("score", path)
-    assert result.stdout.splitlines()[0].split("\t") == ["big", "embedded", "1", "[· 1]"]
+    result = run("score", path, "--scorer", "arithmetic")
+    assert result.stdout.splitlines()[0].split("\t") == ["big", "arithmetic", "1", "[· 1]"]
 
 
 def test_verify(tmp_path):

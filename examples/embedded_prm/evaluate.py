@@ -3,8 +3,8 @@
     python examples/embedded_prm/evaluate.py --shared ../shared [--weights embedded.safetensors]
 
 Sets: the bundled rollouts; a 0.5B and a 1.5B model on GSM8K test problems; four models of 6B to 175B on all 1,319
-problems of GSM8K's test set (calculator notes taken out, "A: 7" written as "The answer is 7."). Ties are shared: a choice
-among k equals counts by the share of right ones. "over X" is the difference to X, paired, with a 95 % bootstrap
+problems of GSM8K's test set (calculator notes taken out, "A: 7" written as "The answer is 7."). Ties are shared: a
+choice among k equals counts by the share of right ones. "over X" is the difference to X, paired, with a 95 % bootstrap
 interval over problems.
 """
 

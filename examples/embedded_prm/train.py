@@ -4,8 +4,8 @@
 
 Step labels come from rules: a sampled solution is right up to its first false sum or its first computed number that the
 worked solution does not hold; one that reaches the gold answer is right throughout. Damaged worked solutions (of
-damage.py) add errors whose place is known. Problems that share 13 words in a row with an evaluation set are left out and counted.
-A fifth of the problems is kept back to choose settings on; evaluate.py looks at the sets that are for evaluation.
+damage.py) add errors whose place is known. Problems that share 13 words in a row with an evaluation set are left out and
+counted. A fifth of the problems is kept back to choose settings on; evaluate.py looks at the sets for evaluation.
 """
 
 from __future__ import annotations

@@ -29,10 +29,10 @@ class ScorerInfo:
 
 SCORERS: dict[str, ScorerInfo] = {
     "embedded": ScorerInfo(
-        "stepgauge.prm.embedded:EmbeddedPRM",
-        "value",
+        "stepgauge.verifiers.step_arithmetic:ArithmeticScorer",
+        "correctness",
         "nothing",
-        "a small learned process reward model of word problems: chance of a right answer from each step on",
+        "the default that needs no download: today the arithmetic scorer",
     ),
     "arithmetic": ScorerInfo(
         "stepgauge.verifiers.step_arithmetic:ArithmeticScorer",

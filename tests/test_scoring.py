@@ -217,7 +217,7 @@ def test_a_row_is_not_a_rollout():
 
 
 def test_load_knows_its_names_and_says_what_there_is():
-    assert load("embedded").name == "embedded"
+    assert load("embedded").name == "arithmetic"
     with pytest.raises(ValueError, match=r"Did you mean 'arithmetic'\? Known scorers: arithmetic, .*embedded, .*math"):
         load("arithmetics")
     with pytest.raises(ValueError, match="takes no argument"):

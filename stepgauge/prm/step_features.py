@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from stepgauge.verifiers.step_arithmetic import MAX_STEP_CHARS, step_claims
 
@@ -30,19 +31,16 @@ _SPELLED = {word: float(value) for value, word in enumerate(_TEENS.split())} | {
     word: value
     for value, words in {
         **{10.0 * ten: word for ten, word in enumerate("thirty forty fifty sixty seventy eighty ninety".split(), 3)},
-
-            100.0: "hundred",
-            1000.0: "thousand",
-            12.0: "twelve dozen dozens",
-            0.5: "half halves",
-            1 / 3: "third thirds"
-        ,
-
-            0.25: "quarter quarters fourth",
-            0.2: "fifth",
-            2.0: "two twice double doubled doubles both pair pairs couple"
-        ,
-        3.0: "three thrice triple tripled", 4.0: "four quadruple",
+        100.0: "hundred",
+        1000.0: "thousand",
+        12.0: "twelve dozen dozens",
+        0.5: "half halves",
+        1 / 3: "third thirds",
+        0.25: "quarter quarters fourth",
+        0.2: "fifth",
+        2.0: "two twice double doubled doubles both pair pairs couple",
+        3.0: "three thrice triple tripled",
+        4.0: "four quadruple",
     }.items()
     for word in words.split()
 }
@@ -72,6 +70,14 @@ _CUES = {
 
 def _numbers(text: str) -> list[float]:
     return [round(float(match.group().replace(",", "")), 3) for match in _NUMBER.finditer(text)]
+
+
+def _value(fraction: str) -> list[float]:
+    """The number that a claim's side comes to; nothing where it is none or too large."""
+    try:
+        return [round(float(Fraction(fraction)), 3)]
+    except (ValueError, OverflowError):
+        return []
 
 
 def _share(part: float, whole: float) -> float:
@@ -162,9 +168,9 @@ def _read_step(text: str) -> _Step:
     operations = dict.fromkeys("+-*/", 0)
     for claim in claims:
         left, right = (*_EQUALS.split(claim.text, maxsplit=1), "")[:2]
-        computed, stated = (left, right) if len(_numbers(left)) >= len(_numbers(right)) else (right, left)
+        computed = left if len(_numbers(left)) >= len(_numbers(right)) else right
         operands += _numbers(computed)
-        results += _numbers(stated)[:1]
+        results += _value(claim.right if computed is left else claim.left)
         for sign in operations:
             operations[sign] += computed.count(sign)
     label = _LABEL.match(text)
@@ -172,8 +178,11 @@ def _read_step(text: str) -> _Step:
     marked = _ANSWER.search(text) is not None
     answer = None
     if marked:
-        after = _numbers(_ANSWER.split(text)[-1])
-        answer = after[0] if after else numbers[-1] if numbers else None
+        after = _ANSWER.split(text)[-1]
+        found = _NUMBER.search(after)
+        answer = numbers[-1] if numbers else None
+        if found is not None:
+            answer = _numbers(found.group())[0] * (-1 if after[: found.start()].rstrip("$ ").endswith("-") else 1)
     false = sum(claim.holds is False for claim in claims)
     true = sum(claim.holds is True for claim in claims)
     return _Step(text, false, true, numbers, operands, results, operations, answer, marked)
@@ -289,7 +298,7 @@ def _features(problem: _Problem, text: str, index: int, past: _Past) -> dict[str
     for name in _SUMMED:
         past.totals[name] = past.totals.get(name, 0.0) + found[name]
         found[f"{name}_so_far"] = min(past.totals[name], _CAP)
-    past.known.update(step.numbers, step.results)
+    past.known.update(step.numbers, step.results, map(abs, step.results))
     past.results.update(step.results)
     past.last = step.results[-1] if step.results else past.last
     past.computed += len(step.results)

@@ -122,8 +122,9 @@ def _rows(name, real):
     return {result.attack: result for result in robustness(load(name), *real).results}
 
 
-def test_what_the_arithmetic_scorer_withstands(real):
-    rows = _rows("arithmetic", real)
+@pytest.mark.parametrize("name", ["arithmetic", "embedded"])
+def test_what_the_arithmetic_scorer_withstands(name, real):
+    rows = _rows(name, real)
     assert all(row.errors == 0 for row in rows.values())
     for row in rows.values():
         if row.family == "empty" and row.attack != "true sum":

@@ -7,7 +7,7 @@ import pytest
 
 from stepgauge import load
 from stepgauge.data import bundled
-from stepgauge.prm.embedded import EmbeddedPRM, Trees, _load
+from stepgauge.prm.word_problems import WordProblemPRM, Trees, _load
 from stepgauge.prm.step_features import FEATURES, step_features
 from stepgauge.scoring import KINDS
 from stepgauge.selection import rerank
@@ -26,15 +26,15 @@ def walked(trees, row):
 
 
 def test_load_gives_it():
-    scorer = load("embedded")
-    assert isinstance(scorer, EmbeddedPRM)
-    assert (scorer.name, scorer.kind, KINDS[scorer.kind].aggregate) == ("embedded", "value", "last")
+    scorer = load("word_problems")
+    assert isinstance(scorer, WordProblemPRM)
+    assert (scorer.name, scorer.kind, KINDS[scorer.kind].aggregate) == ("word_problems", "value", "last")
 
 
 def test_scores_are_the_sigmoid_of_the_leaves_sum():
     rollout = bundled("dev_0.5b")[5]
     trees = _load()
-    (scores,) = EmbeddedPRM().score_batch([rollout])
+    (scores,) = WordProblemPRM().score_batch([rollout])
     for row, value, detail in zip(
         step_features(rollout.problem, rollout.steps), scores.values, scores.details, strict=True
     ):
@@ -63,45 +63,45 @@ def test_trees_of_two_nodes_by_hand():
     ids=["false sum", "number unused", "answer from nowhere", "operand from nowhere", "no work"],
 )  # fmt: skip
 def test_flaws_cost(better, worse):
-    scorer = EmbeddedPRM()
+    scorer = WordProblemPRM()
     right, wrong = (scorer.score(steps, problem=PROBLEM).aggregate() for steps in (better, worse))
     assert right > wrong
 
 
 def test_a_false_sum_is_named():
-    scores = EmbeddedPRM().score(["3 * 4 = 13.", "So 13."], problem=PROBLEM)
+    scores = WordProblemPRM().score(["3 * 4 = 13.", "So 13."], problem=PROBLEM)
     assert scores.details[0]["false_claims"] == ["3 * 4 = 13"]
     assert "false_claims" not in scores.details[1]
 
 
 def test_a_step_too_long_is_not_scored():
-    scores = EmbeddedPRM().score(["3 * 4 = 12.", "x" * 20_001], problem=PROBLEM)
+    scores = WordProblemPRM().score(["3 * 4 = 12.", "x" * 20_001], problem=PROBLEM)
     assert scores.values[1] is None
     assert scores.reasons == (None, "too_large")
 
 
 def test_nothing_to_score():
-    assert EmbeddedPRM().score([]).status == "abstain"
-    assert EmbeddedPRM().score(["x" * 20_001]).reasons == ("too_large",)
+    assert WordProblemPRM().score([]).status == "abstain"
+    assert WordProblemPRM().score(["x" * 20_001]).reasons == ("too_large",)
 
 
 def test_features_of_other_weights_are_refused(monkeypatch):
     from safetensors.numpy import load as read
     from safetensors.numpy import save
 
-    from stepgauge.prm import embedded
+    from stepgauge.prm import word_problems
 
-    found = read(embedded._weights())
+    found = read(word_problems._weights())
     found["names"] = np.frombuffer(b"a b", dtype=np.uint8)
-    monkeypatch.setattr(embedded, "_weights", lambda: save(found))
+    monkeypatch.setattr(word_problems, "_weights", lambda: save(found))
     with pytest.raises(ValueError, match="trained on other features"):
-        embedded._load()
+        word_problems._load()
 
 
 def test_the_bundled_rollouts_are_picked_better_than_by_arithmetic():
-    result = rerank(bundled("dev_0.5b"), {name: load(name) for name in ("embedded", "arithmetic")}, n=8)
+    result = rerank(bundled("dev_0.5b"), {name: load(name) for name in ("word_problems", "arithmetic")}, n=8)
     solved = {rule.scorer: rule.accuracy.value for rule in result.rules if rule.name == "best-of-n" and rule.accuracy}
-    assert solved["embedded"] > solved["arithmetic"]
+    assert solved["word_problems"] > solved["arithmetic"]
 
 
 def test_every_feature_is_known_to_the_weights():

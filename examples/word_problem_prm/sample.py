@@ -1,11 +1,11 @@
 """Sample solutions of training problems with a small model: the raw material of the embedded process reward model.
 
-    python examples/embedded_prm/sample.py problems --gsm8k train.jsonl --out problems.jsonl      needs reasoning-gym
-    python examples/embedded_prm/sample.py rollouts problems.jsonl --model MODEL --out rollouts.jsonl
+    python examples/word_problem_prm/sample.py problems --gsm8k train.jsonl --out problems.jsonl      needs reasoning-gym
+    python examples/word_problem_prm/sample.py rollouts problems.jsonl --model MODEL --out rollouts.jsonl
 
 Problems: GSM8K's training set, and reasoning-gym's gsm_symbolic templates of which the bundled rollouts hold no
-instance. Rollouts: 4 a problem at temperature 0.8, at most 200 tokens; a run that was stopped goes on where it was. The
-weights in the package were made with Qwen2.5-Coder-0.5B-Instruct (Q4_K_M).
+instance. Rollouts: 4 a problem at temperature 0.8, at most 256 tokens, weights in 8 bits on a CPU; a run that was
+stopped goes on where it was. The weights in the package were made with Qwen2.5-Coder-0.5B-Instruct (Q4_K_M).
 """
 
 from __future__ import annotations
@@ -98,6 +98,8 @@ def sample(problems: list[dict[str, Any]], model_path: str, out: Path, samples: 
     from stepgauge.lm import load_causal_lm
 
     model, tokenizer = load_causal_lm(model_path)
+    if model.device.type == "cpu":  # five times faster with AVX512-VNNI
+        model = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)
     tokenizer.padding_side = "left"
     done = {json.loads(line)["problem_id"] for line in out.open(encoding="utf-8")} if out.exists() else set()
     todo = [row for row in problems if row["problem_id"] not in done]
@@ -115,7 +117,7 @@ def sample(problems: list[dict[str, Any]], model_path: str, out: Path, samples: 
         torch.manual_seed(SEED + len(done) + at)
         with torch.inference_mode():
             written = model.generate(
-                **inputs, do_sample=True, temperature=0.8, top_p=1.0, top_k=0, max_new_tokens=200,
+                **inputs, do_sample=True, temperature=0.8, top_p=1.0, top_k=0, max_new_tokens=256,
                 num_return_sequences=samples, pad_token_id=tokenizer.eos_token_id,
             )[:, inputs.input_ids.shape[1] :].tolist()  # fmt: skip
         with out.open("a", encoding="utf-8") as file:
@@ -144,7 +146,7 @@ def main() -> None:
     rolling.add_argument("problems", type=Path)
     rolling.add_argument("--model", required=True, help="a folder or .gguf file")
     rolling.add_argument("--samples", type=int, default=4)
-    rolling.add_argument("--batch", type=int, default=12, help="problems at a time")
+    rolling.add_argument("--batch", type=int, default=24, help="problems at a time")
     rolling.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     if options.command == "problems":

@@ -1,6 +1,6 @@
 """How good is the embedded process reward model? Best-of-n on four sets nobody trained on, beside simpler choices.
 
-    python examples/embedded_prm/evaluate.py --shared ../shared [--weights embedded.safetensors]
+    python examples/word_problem_prm/evaluate.py --shared ../shared [--weights word_problems.safetensors]
 
 Sets: the bundled rollouts; a 0.5B and a 1.5B model on GSM8K test problems; four models of 6B to 175B on all 1,319
 problems of GSM8K's test set (calculator notes taken out, "A: 7" written as "The answer is 7."). Ties are shared: a
@@ -21,7 +21,7 @@ from pathlib import Path
 from stepgauge import Rollout, load
 from stepgauge.data import bundled
 from stepgauge.data.steps import rollout_from_text
-from stepgauge.prm import embedded
+from stepgauge.prm import word_problems
 from stepgauge.selection import bootstrap_interval
 from stepgauge.verifiers import answer_classes, extract_answer
 
@@ -78,7 +78,7 @@ def report(name: str, problems: Problems) -> None:
     flat = [rollout for group in problems for rollout in group]
     right = iter([scores.aggregate() == 1.0 for scores in load("math").score_batch(flat)])
     start = time.process_time()
-    embedded_scores = load("embedded").score_batch(flat)
+    embedded_scores = load("word_problems").score_batch(flat)
     spent = time.process_time() - start
     found = iter([scores.aggregate() for scores in embedded_scores])
     sums = iter([scores.aggregate() for scores in load("arithmetic").score_batch(flat)])
@@ -90,13 +90,13 @@ def report(name: str, problems: Problems) -> None:
         rows["random pick"].append(sum(ok) / len(ok))
         rows["arithmetic"].append(shared_pick(arithmetic, ok))
         rows["majority"].append(shared_vote(answers, ok, [1.0] * len(ok)))
-        rows["embedded"].append(shared_pick(prm, ok))
+        rows["word_problems"].append(shared_pick(prm, ok))
         rows["embedded, weighted vote"].append(shared_vote(answers, ok, [score or 0.0 for score in prm]))
         rows["any right"].append(float(any(ok)))
     print(f"\n{name}: {len(problems)} problems, {len(flat)} rollouts, {len(flat) / spent:.0f} rollouts a CPU second")
     for rule, solved in rows.items():
         line = f"  {rule:26}{_shown(solved)}"
-        if rule.startswith("embedded"):
+        if rule.startswith("word_problems"):
             for other in ("random pick", "arithmetic", "majority"):
                 gain = [a - b for a, b in zip(solved, rows[other], strict=True)]
                 line += f"   over {other} {_shown(gain, signed=True)}"
@@ -116,7 +116,7 @@ def main() -> None:
     parser.add_argument("--rollouts", type=Path, help="judge on this rollouts file alone")
     options = parser.parse_args()
     if options.weights:
-        embedded._weights = options.weights.read_bytes  # type: ignore[assignment]
+        word_problems._weights = options.weights.read_bytes  # type: ignore[assignment]
     if options.rollouts:
         report(options.rollouts.name, from_file(options.rollouts))
         return

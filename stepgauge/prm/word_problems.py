@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     Array = ndarray[Any, Any]
 
-__all__ = ["EmbeddedPRM", "Trees"]
+__all__ = ["WordProblemPRM", "Trees"]
 
-WEIGHTS = "embedded.safetensors"
+WEIGHTS = "word_problems.safetensors"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,21 +65,21 @@ def _load() -> Trees:
     found = load(_weights())
     names = bytes(found.pop("names")).decode().split()
     if tuple(names) != FEATURES:
-        raise ValueError(f"{WEIGHTS} was trained on other features; train it again with examples/embedded_prm")
+        raise ValueError(f"{WEIGHTS} was trained on other features; train it again with examples/word_problem_prm")
     bias = float(found.pop("bias")[0])
     return Trees(**found, bias=bias)
 
 
-class EmbeddedPRM(Scorer):
+class WordProblemPRM(Scorer):
     """Chance that the solution is right so far, from what each step shows on its face; learned from step labels.
 
     Boosted trees over ``stepgauge.prm.step_features``: which sums hold, where numbers come from, which numbers of the
     problem are still unused, what the answer is. It was trained on word problems of grade-school arithmetic and knows
-    nothing else; docs/embedded.md says how, and how good it is. ``details`` of a step hold ``log_odds`` (nats) and
+    nothing else; docs/word_problems.md says how, and how good it is. ``details`` of a step hold ``log_odds`` (nats) and
     ``false_claims`` where an equality it states does not hold.
 
     Example:
-        >>> scores = EmbeddedPRM().score(
+        >>> scores = WordProblemPRM().score(
         ...     ["3 * 4 = 12 nuts.", "The answer is 12."], problem="Ann has 3 bags of 4 nuts. How many nuts has she?"
         ... )
         >>> scores.values[1] > 0.5
@@ -88,7 +88,7 @@ class EmbeddedPRM(Scorer):
     References: the idea of verifiers over candidate solutions: Cobbe et al. 2021, https://arxiv.org/abs/2110.14168.
     """
 
-    name = "embedded"
+    name = "word_problems"
     kind = "value"
 
     _lock: ClassVar[threading.Lock] = threading.Lock()

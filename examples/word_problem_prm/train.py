@@ -1,11 +1,11 @@
 """Train the embedded process reward model and say how good it is.
 
-    python examples/embedded_prm/train.py --gsm8k train.jsonl --rollouts rollouts.jsonl --shared ../shared --out OUT
+    python examples/word_problem_prm/train.py --gsm8k train.jsonl --rollouts rollouts.jsonl --shared ../shared --out OUT
 
 Step labels come from rules: a sampled solution is right up to its first false sum or its first computed number that the
 worked solution does not hold; one that reaches the gold answer is right throughout. Damaged worked solutions (of
-damage.py) add errors whose place is known. Problems that share 13 words in a row with an evaluation set are left out and
-counted. A fifth of the problems is kept back to choose settings on; evaluate.py looks at the sets for evaluation.
+damage.py) add errors whose place is known. Problems that share 13 words in a row with an evaluation set are left out
+and counted. A fifth of the problems is kept back to choose settings on; evaluate.py looks at the sets for evaluation.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def table(items: list[Labelled]) -> tuple[Any, Any, Any, Any]:
 
 
 def exported(model: GradientBoostingClassifier, x: Any) -> dict[str, Any]:
-    """The trees as ``stepgauge.prm.embedded.Trees`` reads them."""
+    """The trees as ``stepgauge.prm.word_problems.Trees`` reads them."""
     parts: dict[str, list[Any]] = {name: [] for name in ("feature", "threshold", "left", "right", "value")}
     roots, size = [], 0
     for (regressor,) in model.estimators_:

@@ -52,6 +52,12 @@ SCORERS: dict[str, ScorerInfo] = {
         "reference: unit tests; a sandbox (bubblewrap or sandlock)",
         "1 or 0 on the last step: the program passes its unit tests, run in a sandbox, or does not",
     ),
+    "random": ScorerInfo(
+        "stepgauge.evaluate.baselines:RandomScorer",
+        "correctness",
+        "nothing",
+        "a uniform random number for each step: the floor that every scorer must beat",
+    ),
     "dag": ScorerInfo(
         "stepgauge.dag_scoring.scorer:DagScorer",
         "credit",

@@ -23,6 +23,7 @@ SCORERS = {
     "dag": lambda: load("dag"),
     "embedded": lambda: load("embedded"),
     "math": lambda: load("math"),
+    "random": lambda: load("random"),
     "logprob": lambda: load(f"logprob:{tiny_llama()}", device="cpu"),
     "prm, label tokens": lambda: load(tiny_prm("er_prm")[0], device="cpu"),
     "prm, a head of its own": lambda: load(f"prm:{tiny_prm('qwen')[0]}", device="cpu"),

@@ -9,6 +9,9 @@ import typer
 
 from stepgauge.cli.dag import dag_command
 from stepgauge.cli.equiv import equiv_command
+from stepgauge.cli.evaluate_best_of_n import best_of_n_command
+from stepgauge.cli.evaluate_prmbench import prmbench_command
+from stepgauge.cli.evaluate_processbench import processbench_command
 from stepgauge.cli.filter import filter_command
 from stepgauge.cli.label import label_command
 from stepgauge.cli.report import report_command
@@ -37,6 +40,15 @@ app.command("rerank")(rerank_command)
 app.command("verify")(verify_command)
 app.command("equiv")(equiv_command)
 app.command("dag")(dag_command)
+evaluate = typer.Typer(
+    help="Measure a scorer on human-labelled data, from a scorer or from saved scores.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+evaluate.command("processbench")(processbench_command)
+evaluate.command("prmbench")(prmbench_command)
+evaluate.command("best-of-n")(best_of_n_command)
+app.add_typer(evaluate, name="evaluate")
 app.command("filter")(filter_command)
 app.command("label")(label_command)
 app.command("report")(report_command)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -13,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from stepgauge.data import BadRow, read_rollouts
+from stepgauge.data import BadRow, read_rollouts, read_rows, write_rows
 from stepgauge.loading import load
 from stepgauge.scoring import Rollout, Scorer, StepScores
 
@@ -167,3 +168,48 @@ def one_line(text: str, width: int = 60) -> str:
     """Text on one line, control characters removed, cut to ``width``: model text cannot steer the terminal."""
     flat = "".join(c if c.isprintable() else " " for c in text)
     return flat if len(flat) <= width else flat[: width - 1] + "…"
+
+
+def write_verdicts(
+    source: str,
+    judge: Callable[[dict[str, Any]], Any],
+    *,
+    label: str,
+    out: str | None,
+    json_lines: bool,
+) -> None:
+    """Judge every row of a file and write id, verdict, reason and ms of each; rows that cannot be judged are skipped.
+
+    ``judge`` gives an object with ``verdict``, ``reason`` and ``ms``, and raises KeyError, TypeError or ValueError for
+    a row that is not as it should be.
+    """
+    bad, counts = BadRows(), Counter[str]()
+
+    def rows() -> Iterator[dict[str, Any]]:
+        with progress_bar(label) as advance:
+            for line, row in read_rows(source, on_bad=bad):
+                try:
+                    verdict = judge(row)
+                except (KeyError, TypeError, ValueError) as error:
+                    bad(BadRow(source, line, str(error.args[0])))
+                    continue
+                counts[verdict.verdict] += 1
+                advance(1)
+                yield {
+                    "id": row.get("id", str(line)),
+                    "verdict": verdict.verdict,
+                    "reason": verdict.reason,
+                    "ms": round(verdict.ms, 4),
+                }
+
+    if out is not None:
+        write_rows(out, rows())
+    else:
+        for row in rows():
+            if json_lines:
+                print_json(row)
+            else:
+                typer.echo(f"{one_line(str(row['id']))}\t{row['verdict']}\t{one_line(row['reason'])}")
+    bad.report(counts.total())
+    summary = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+    typer.echo(f"{counts.total()} verdicts: {summary}" + (f"; wrote {out}" if out else ""), err=True)

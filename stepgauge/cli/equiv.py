@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
 
-from stepgauge.cli.common import BadRows, JsonOption, OutOption, one_line, print_json, progress_bar
+from stepgauge.cli.common import JsonOption, OutOption, write_verdicts
 from stepgauge.dag_scoring import FormulaVerdict, equal_formulas
-from stepgauge.data import BadRow, read_rows, write_rows
 
 
 def equiv_command(
@@ -34,36 +31,7 @@ def equiv_command(
     Example:
         stepgauge equiv pairs.jsonl --out verdicts.jsonl
     """
-    bad, counts = BadRows(), Counter[str]()
-
-    def rows() -> Iterator[dict[str, Any]]:
-        with progress_bar("comparing") as advance:
-            for line, row in read_rows(source, on_bad=bad):
-                try:
-                    verdict = _judge(row)
-                except (KeyError, TypeError, ValueError) as error:
-                    bad(BadRow(source, line, str(error.args[0])))
-                    continue
-                counts[verdict.verdict] += 1
-                advance(1)
-                yield {
-                    "id": row.get("id", str(line)),
-                    "verdict": verdict.verdict,
-                    "reason": verdict.reason,
-                    "ms": round(verdict.ms, 4),
-                }
-
-    if out is not None:
-        write_rows(out, rows())
-    else:
-        for row in rows():
-            if json_lines:
-                print_json(row)
-            else:
-                typer.echo(f"{one_line(str(row['id']))}\t{row['verdict']}\t{one_line(row['reason'])}")
-    bad.report(counts.total())
-    summary = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-    typer.echo(f"{counts.total()} verdicts: {summary}" + (f"; wrote {out}" if out else ""), err=True)
+    write_verdicts(source, _judge, label="comparing", out=out, json_lines=json_lines)
 
 
 def _judge(row: dict[str, Any]) -> FormulaVerdict:

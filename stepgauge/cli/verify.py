@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
 
-from stepgauge.cli.common import BadRows, JsonOption, OutOption, one_line, print_json, progress_bar
+from stepgauge.cli.common import JsonOption, OutOption, write_verdicts
 from stepgauge.cli.verify_code import verify_code
-from stepgauge.data import BadRow, read_rows, write_rows
 from stepgauge.verifiers import Verdict, verify, verify_response
 
 
@@ -49,36 +46,7 @@ def verify_command(
     if code:
         verify_code(source, sandbox=sandbox, out=out, json_lines=json_lines)
         return
-    bad, counts = BadRows(), Counter[str]()
-
-    def rows() -> Iterator[dict[str, Any]]:
-        with progress_bar("verifying") as advance:
-            for line, row in read_rows(source, on_bad=bad):
-                try:
-                    verdict = _judge(row)
-                except (KeyError, TypeError, ValueError) as error:
-                    bad(BadRow(source, line, str(error.args[0])))
-                    continue
-                counts[verdict.verdict] += 1
-                advance(1)
-                yield {
-                    "id": row.get("id", str(line)),
-                    "verdict": verdict.verdict,
-                    "reason": verdict.reason,
-                    "ms": round(verdict.ms, 4),
-                }
-
-    if out is not None:
-        write_rows(out, rows())
-    else:
-        for row in rows():
-            if json_lines:
-                print_json(row)
-            else:
-                typer.echo(f"{one_line(str(row['id']))}\t{row['verdict']}\t{one_line(row['reason'])}")
-    bad.report(counts.total())
-    summary = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-    typer.echo(f"{counts.total()} verdicts: {summary}" + (f"; wrote {out}" if out else ""), err=True)
+    write_verdicts(source, _judge, label="verifying", out=out, json_lines=json_lines)
 
 
 def _judge(row: dict[str, Any]) -> Verdict:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 __all__ = ["Formula", "extract_formulas"]
 
 MAX_FORMULAS = 200
-_DISPLAY = re.compile(
-    r"\$\$(.+?)\$\$|\\\[(.+?)\\\]|\\begin\{(equation|align|aligned|gather|gathered|eqnarray|multline)(\*?)\}(.+?)\\end\{\3\4\}"
-    r"|\\\((.+?)\\\)|(?<![\\$])\$([^$\n]+?)\$",
-    re.DOTALL,
+MAX_CHARS = 10_000  # of one display; a longer one is a formula that nobody can read
+_OPEN = re.compile(
+    r"\$\$|\\\[|\\\(|\\begin\{(equation|align|aligned|gather|gathered|eqnarray|multline)(\*?)\}|(?<![\\$])\$"
 )
+_CLOSERS = {"$$": "$$", "\\[": "\\]", "\\(": "\\)"}
+_LINE_OR_DOLLAR = re.compile(r"[$\n]")
 _INNER = re.compile(
     r"\\(?:begin|end)\{(?:equation|align|aligned|alignat|gather|gathered|split|eqnarray|array)\*?\}(?:\{[^{}]*\})?"
 )
@@ -21,8 +23,9 @@ _RELATION = re.compile(
     r"=|\\approx|\\simeq|\\leq?(?![a-z])|\\geq?(?![a-z])|<|>|\\equiv|\\neq?(?![a-z])|\\propto|\\ll\b|\\gg\b"
 )
 _COMMA = re.compile(
-    r",[\s~]*(?:\\[,;: ]|\\quad|\\qquad|~|\s)*[^=,]{1,30}?(?:=|\\leq?|\\geq?|<|>|\\approx)|,[\s~]*[^=,]{1,12}$"
+    r",(?:\\[,;: ]|\\quad|\\qquad|~|\s){0,20}[^=,]{1,30}?(?:=|\\leq?|\\geq?|<|>|\\approx)|,[\s~]{0,20}[^=,]{1,12}$"
 )
+_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _ENV = re.compile(r"\\(begin|end)\{(?:d?cases|[pbvB]?matrix|array)\}")
 _JOINED = re.compile(
     r"\\(?:qquad|quad)(?:\s|\\(?:qquad|quad))*(?:\\text\{[^{}]*\})?|\\(?:Rightarrow|implies|Longrightarrow|therefore|because|Leftrightarrow|iff)(?![a-z])|,\s*\\(?:quad|qquad)|;"
@@ -50,8 +53,10 @@ def extract_formulas(step: str, index: int = 0) -> list[Formula]:
         ['v = a t', 'v = 2 t', 't > 0']
     """
     found: list[Formula] = []
-    for chain, match in enumerate(_DISPLAY.finditer(step)):
-        body = next(part for part in (match[1], match[2], match[5], match[6], match[7]) if part is not None)
+    for chain, (span, body) in enumerate(_displays(step)):
+        if len(body) > MAX_CHARS:
+            found.append(Formula(body, span, index, chain))
+            continue
         previous = ""
         for part in _parts(_TAG.sub("", body)):
             sides = _sides(part)
@@ -60,15 +65,38 @@ def extract_formulas(step: str, index: int = 0) -> list[Formula]:
             if not sides[0][0] and previous:
                 sides[0] = (previous, sides[0][1])  # a row that goes on: "= c"
             links, previous = _chain(sides)
-            found += [Formula(link, match.span(), index, chain) for link in links]
+            found += [Formula(link, span, index, chain) for link in links]
             if len(found) >= MAX_FORMULAS:
                 return found
     return found
 
 
+def _displays(step: str) -> Iterator[tuple[tuple[int, int], str]]:
+    """Span and content of each piece of math, in time linear in the text: a closer that is missing is missed once."""
+    missing: set[str] = set()
+    pos = 0
+    while (opened := _OPEN.search(step, pos)) is not None:
+        pos = begin = opened.end()
+        if opened[0] == "$":
+            stop = _LINE_OR_DOLLAR.search(step, begin)
+            if stop is None or stop[0] == "\n":
+                continue
+            end, closer = stop.start(), "$"
+        else:
+            closer = _CLOSERS.get(opened[0]) or f"\\end{{{opened[1]}{opened[2]}}}"
+            end = -1 if closer in missing else step.find(closer, begin + 1)
+            if end < 0:
+                missing.add(closer)
+                continue
+        pos = end + len(closer)
+        yield (opened.start(), pos), step[begin:end]
+
+
 def _parts(body: str) -> list[str]:
-    boxed = re.fullmatch(r"\s*\\(?:boxed|fbox)\s*\{(.*)\}\s*[.,;]?\s*", body, re.DOTALL)
-    body = _INNER.sub(" ", boxed[1] if boxed else body)
+    boxed = _BOX.match(stripped := body.strip().rstrip(".,; \t\n"))
+    if boxed is not None and stripped.endswith("}"):
+        body = stripped[boxed.end() : -1]
+    body = _INNER.sub(" ", body)
     parts, begin, level, pos = [], 0, 0, 0
     while pos < len(body):
         environment = _ENV.match(body, pos)

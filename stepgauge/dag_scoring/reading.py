@@ -15,6 +15,7 @@ from stepgauge.dag_scoring.lexing import (
     FONTS,
     FUNCTIONS,
     GREEK,
+    MAX_CHARS,
     VECTORS,
     Token,
     Unreadable,
@@ -425,6 +426,8 @@ def read_formula(latex: str) -> Node:
         >>> read_formula(r"F = m a,").ops
         ('=',)
     """
+    if len(latex) > MAX_CHARS:
+        raise Unreadable(f"longer than {MAX_CHARS} characters")
     text = _PUNCTUATION.sub("", latex).strip().strip("$")
     boxed = _BOXED.fullmatch(text)
     text = _PUNCTUATION.sub("", boxed[1] if boxed else text)

@@ -140,6 +140,7 @@ def rerank(
 class _Judged:
     group: _Group
     answers: list[str | None]
+    classes: Sequence[Hashable | None]
     correct: list[bool] | None
     undecided: int
     votes: dict[tuple[str, str], Vote]
@@ -183,6 +184,7 @@ class _Judged:
         return {
             "id": rollout.id or str(rollout.meta.get("sample_id", at)),
             "answer": self.answers[at],
+            "answer_class": self.classes[at],
             "correct": None if self.correct is None else self.correct[at],
             "scores": {name: self.aggregates[name][at] for name in scores},
             "first_false_step": {name: s.error_step for name, s in scores.items() if s.error_step is not None},
@@ -210,7 +212,7 @@ def _judge(group: _Group, scorers: Mapping[str, Scorer]) -> _Judged:
             votes[rule, name] = vote(classes, aggregates[name])
     first = next(iter(scorers))
     main = "weighted vote" if scorers[first].kind in PROBABILITY_KINDS else "Borda"
-    return _Judged(group, answers, correct, undecided, votes, aggregates, (main, first))
+    return _Judged(group, answers, classes, correct, undecided, votes, aggregates, (main, first))
 
 
 def _rules(kind: Kind) -> dict[str, Callable[[Sequence[Hashable | None], Sequence[float | None]], Vote]]:

@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from stepgauge import __version__
 from stepgauge.data import scores_to_row
@@ -19,20 +20,25 @@ from stepgauge.serve.judging import Judge
 from stepgauge.serve.metrics import Metrics
 from stepgauge.serve.page import add_page
 from stepgauge.serve.rl_routes import rl_routes
-from stepgauge.serve.vllm_routes import REFUSALS, vllm_routes
+from stepgauge.serve.vllm_routes import REFUSALS, Body, vllm_routes
 
 __all__ = ["create_app"]
 
 EXAMPLE = {"problem": "What is 3 * 12 + 1?", "steps": ["3 * 12 = 36.", "36 + 1 = 38. The answer is 38."], "gold": "37"}
 
 
-class ScoreRequest(BaseModel):
+class ScoreRequest(Body):
     """Rollouts to score, each an object like a row of a file: ``problem``, ``steps`` or ``text``, ``gold``, ``id``."""
 
     rollouts: list[dict[str, Any]] = Field(examples=[[EXAMPLE]])
     scorer: str | None = Field(None, description="One of the server's scorers; the first by default.", examples=[None])
     deadline_s: float | None = Field(
-        None, gt=0, le=3600, description="Seconds; what is not scored by then is an error 'timeout'.", examples=[30]
+        None,
+        gt=0,
+        le=3600,
+        allow_inf_nan=False,
+        description="Seconds; what is not scored by then is an error 'timeout'.",
+        examples=[30],
     )
 
 
@@ -123,6 +129,12 @@ def create_app(
     async def prometheus() -> Response:
         """Requests, times, rollouts by status, batch sizes, queues."""
         return Response(metrics.text(), media_type="text/plain; version=0.0.4")
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        """What is wrong and where, without repeating the input, which may be huge or no JSON at all (NaN)."""
+        detail = [{"loc": list(e["loc"]), "msg": e["msg"], "type": e["type"]} for e in error.errors()]
+        return JSONResponse({"detail": detail}, status_code=422)
 
     @app.exception_handler(Exception)
     async def failed(request: Request, error: Exception) -> JSONResponse:

@@ -6,31 +6,37 @@ is refused (409) unless its address says which number stands for "not judged": `
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from stepgauge.scoring import StepScores
 from stepgauge.serve.judging import Judge
-from stepgauge.serve.vllm_routes import PROBABILITIES, REFUSALS
+from stepgauge.serve.vllm_routes import PROBABILITIES, REFUSALS, Body
 
 __all__ = ["rl_routes"]
 
-END_OF_TURN = re.compile(r"(?:\s*(?:<\|[A-Za-z_]{1,30}\|>|</s>|<eos>|<end_of_turn>))+\s*\Z")
+END_OF_TURN = re.compile(r"(?:<\|[A-Za-z_]{1,30}\|>|</s>|<eos>|<end_of_turn>)\Z")
+END_TOKENS = 8
 NOT_JUDGED = 409
 GOLD_FIELDS = ("expected_answer", "gold", "label", "answer")
-Abstain = Annotated[float | None, Query(description="What stands for 'not judged'; without it the request is refused.")]
+Abstain = Annotated[
+    float | None,
+    Query(allow_inf_nan=False, description="What stands for 'not judged'; without it the request is refused."),
+]
 ScorerName = Annotated[str | None, Query(description="One of the server's scorers; the first by default.")]
 
 
-class RewardRequest(BaseModel):
+class RewardRequest(Body):
     """OpenRLHF's: decoded prompt and response, the prompt again, and the gold answer, each a list."""
 
     query: list[str] = Field(examples=[["What is 3 * 12?\n3 * 12 = 36."]])
     prompts: list[str] | None = Field(None, examples=[["What is 3 * 12?\n"]])
-    labels: list[str | float | None] | None = Field(None, examples=[["36"]])
+    labels: list[str | FiniteFloat | None] | None = Field(None, examples=[["36"]])
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a query; 400 where the lists differ in length."""
@@ -41,30 +47,30 @@ class RewardRequest(BaseModel):
         rows = []
         for index, query in enumerate(self.query):
             prompt = self.prompts[index] if self.prompts else ""
-            row = {"problem": prompt, "text": END_OF_TURN.sub("", query.removeprefix(prompt))}
+            row = {"problem": prompt, "text": _without_end(query.removeprefix(prompt))}
             if self.labels and self.labels[index] is not None:
                 row["gold"] = str(self.labels[index])
             rows.append(row)
         return rows
 
 
-class SlimeRequest(BaseModel):
+class SlimeRequest(Body):
     """slime's: one sample. The prompt is a text or chat messages."""
 
     prompt: str | list[dict[str, Any]] = Field("", examples=["What is 3 * 12?"])
     response: str = Field(examples=["3 * 12 = 36."])
-    label: str | float | None = Field(None, examples=["36"])
+    label: str | FiniteFloat | None = Field(None, examples=["36"])
 
     def row(self) -> dict[str, Any]:
         """The sample as a row."""
-        row = {"problem": _last_user_text(self.prompt), "text": END_OF_TURN.sub("", self.response)}
+        row = {"problem": _last_user_text(self.prompt), "text": _without_end(self.response)}
         return row if self.label is None else row | {"gold": str(self.label)}
 
 
-class VerifyRequest(BaseModel):
+class VerifyRequest(Body):
     """NeMo-Gym's: the request and the answer of the Responses API; the task's own fields come along and go back."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", strict=True)
     responses_create_params: dict[str, Any] = Field(examples=[{"input": "What is 3 * 12?"}])
     response: dict[str, Any] = Field(
         examples=[{"output": [{"type": "message", "content": [{"type": "output_text", "text": "3 * 12 = 36."}]}]}]
@@ -103,9 +109,10 @@ def rl_routes(judge: Judge) -> APIRouter:
         return _number((await judge.all_rows(request, judge.choose(scorer), [body.row()]))[0], abstain)
 
     @routes.post("/verify", summary="Reward, mask and reason for NeMo-Gym")
-    async def verify(body: VerifyRequest, request: Request, scorer: ScorerName = None) -> dict[str, Any]:
+    async def verify(body: VerifyRequest, request: Request, scorer: ScorerName = None) -> Response:
         """The request with reward; a sample that was not judged has mask_sample true, and says why."""
         name = judge.choose(scorer)
+        echoed = _echo(body)
         result = (await judge.rows(request, name, [body.row()]))[0]
         scores = None if isinstance(result, str) else result[1]
         value = None if scores is None else scores.aggregate()
@@ -115,9 +122,31 @@ def rl_routes(judge: Judge) -> APIRouter:
         elif value is None:
             reason = str(scores.summary.get("reason"))
             failure = {"failure_kind": reason, "failure_reason": str(scores.summary.get("message", reason))}
-        return body.model_dump() | {"reward": value or 0.0, "mask_sample": value is None} | failure
+        answer = echoed | {"reward": value or 0.0, "mask_sample": value is None} | failure
+        return Response(json.dumps(answer), media_type="application/json")
 
     return routes
+
+
+def _echo(body: BaseModel) -> dict[str, Any]:
+    """The request as the answer repeats it; 400 for what strict JSON has no word for, or nested beyond writing."""
+    try:
+        echoed = body.model_dump()
+        json.dumps(echoed, allow_nan=False)
+    except (ValueError, RecursionError, TypeError) as error:
+        raise HTTPException(400, f"the request cannot be written back as JSON: {type(error).__name__}") from error
+    return echoed
+
+
+def _without_end(text: str) -> str:
+    """A response without the few tokens that end its turn; looks at its last characters only, whatever the length."""
+    for _ in range(END_TOKENS):
+        text = text.rstrip()
+        found = END_OF_TURN.search(text, max(0, len(text) - 40))
+        if found is None:
+            break
+        text = text[: found.start()]
+    return text
 
 
 def _number(scores: StepScores, abstain: float | None) -> float:

@@ -7,7 +7,7 @@ import uuid
 from typing import Any
 
 from fastapi import APIRouter, HTTPException, Request
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from stepgauge.scoring import KINDS, StepScores
 from stepgauge.serve.judging import Judge
@@ -23,7 +23,13 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 
 
-class PoolingRequest(BaseModel):
+class Body(BaseModel):
+    """A request's body, its types taken at their word: ``true`` is no number, ``"3"`` neither."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class PoolingRequest(Body):
     """Texts, or one conversation."""
 
     input: str | list[str] | None = Field(None, examples=["3 * 12 = 36.\n\n36 + 1 = 38."])
@@ -40,7 +46,7 @@ class PoolingRequest(BaseModel):
         return [{"text": text} for text in texts]
 
 
-class TextScoreRequest(BaseModel):
+class TextScoreRequest(Body):
     """Problems (``text_1`` or ``queries``) and responses (``text_2`` or ``documents``); one problem stands for all."""
 
     text_1: str | list[str] | None = Field(None, examples=["What is 3 * 12 + 1?"])

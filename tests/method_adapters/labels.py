@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from stepgauge.prm.labelling import consensus_filter, omegaprm_priority
 from stepgauge.prm.targets import (
     binomial_interval,
@@ -23,27 +21,13 @@ def _er_prm_label(inputs, expected):
     if "label" in inputs:
         return {"p": rate_of_er_label(inputs["label"], eta)}
     if "etas" in inputs:
-        return _over_etas([er_label_of_rate(inputs["p"], eta) for eta in inputs["etas"]], expected)
+        return [er_label_of_rate(inputs["p"], eta) for eta in inputs["etas"]]
     if "n" in inputs:
         true = er_label_of_rate(inputs["p"], eta)
         return {"true": true, "expected_plugin": expected_er_label(inputs["p"], inputs["n"], eta)}
     if "p" in inputs:
         return er_label_of_rate(inputs["p"], eta)
     return er_label(inputs["rewards"], eta, inputs.get("weights"))
-
-
-def _over_etas(values, expected):
-    """The labels along a grid of η, under whatever name the case asks for them or for their differences."""
-    first, second = np.diff(values), np.diff(values, 2)
-    if isinstance(expected, list):
-        return values
-    single = second[0] if len(second) == 1 else second
-    shape = {"increasing": bool((first > 0).all()), "convex": bool((second >= 0).all())}
-    if not isinstance(expected, dict):
-        return shape["convex"] if isinstance(expected, bool) else single
-    names = {name: shape[word] for name in expected for word in shape if word in name}
-    names |= {name: single for name in expected if "second" in name}
-    return {name: names.get(name, values) for name in expected}
 
 
 def _mc_label(inputs, expected):

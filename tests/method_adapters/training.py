@@ -32,9 +32,7 @@ def _ppm_pairwise(inputs, expected):
 
 def _rstar_q(inputs, expected):
     found = rstar_q(inputs["backups"], inputs["parent_visits"], c=inputs["c"])
-    if found is None:
-        return {"q": 0.0, "visits": 0, "uct": None, "repo_puct": 0.0}
-    return {"q": found.q, "visits": len(inputs["backups"]), "uct": found.score, "repo_puct": found.score}
+    return {"q": found.q, "visits": found.visits, "uct": found.uct, "repo_puct": found.puct}
 
 
 def _critic_rm_loss(inputs, expected):

@@ -84,4 +84,8 @@ def test_bad_input(call, says):
 
 
 def test_a_step_that_no_search_visited_has_no_value():
-    assert rstar_q([], 3) is None
+    """UCT puts it before all others, which no number says; the published code gives it 0."""
+    found = rstar_q([], 3)
+    assert (found.q, found.visits, found.uct, found.puct) == (0.0, 0, None, 0.0)
+    seen = rstar_q([1, -1], 3, c=1.0)
+    assert seen.uct == seen.puct == pytest.approx(math.sqrt(math.log(3) / 2))

@@ -101,6 +101,8 @@ def test_one_bad_rollout_does_not_spoil_the_request(app):
         ({"rollouts": "x"}, 422),
         ({}, 422),
         ({"rollouts": [GOOD], "deadline_s": -1}, 422),
+        ({"rollouts": [GOOD], "deadline_s": True}, 422),
+        ({"rollouts": [GOOD], "deadline_s": "30"}, 422),
     ],
 )
 def test_bad_requests(app, body, status):
@@ -292,3 +294,35 @@ def test_a_full_queue_of_the_batcher_takes_all_or_nothing():
         assert batcher.waiting == 0
 
     asyncio.run(go())
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/v1/score", '{"rollouts": [], "deadline_s": NaN}', 422),
+        ("/v1/score", '{"rollouts": [], "deadline_s": Infinity}', 422),
+        ("/slime?abstain=nan", '{"response": "x"}', 422),
+        ("/slime", '{"response": "x", "label": NaN}', 422),
+        ("/slime", '{"response": "\\ud800"}', 400),
+        ("/verify", '{"responses_create_params": {}, "response": {}, "x": NaN}', 400),
+        ("/verify", '{"responses_create_params": {}, "response": {}, "x": "\\ud800"}', 200),
+        ("/verify", '{"responses_create_params": {}, "response": {}, "x": ' + "[" * 900 + "]" * 900 + "}", None),
+        ("/v1/score", '{"rollouts": [{"problem": "p", "steps": ["x"], "m": ' + "[" * 900 + "]" * 900 + "}]}", None),
+        ("/v1/score", '{"rollouts": [{"problem": "p", "steps": ["x"], "m": ' + "[" * 50_000 + "}]}", 400),
+        ("/v1/score", '{"rollouts": [{"problem": "p", "steps": ["x"], "gold": ' + "9" * 5000 + "}]}", 400),
+    ],
+)
+def test_bodies_that_json_should_not_hold(app, path, body, status):
+    """NaN, lone surrogates, deep nesting, huge integers: refused or answered, never a 500."""
+    response = ask(app, "POST", path, content=body, headers={"Content-Type": "application/json"})
+    assert response.status_code < 500, response.text
+    assert status is None or response.status_code == status, response.text
+    if response.status_code != 200:
+        assert response.json()["detail"]
+
+
+@pytest.mark.parametrize("tail", [" " * 200_000 + "x", "</s>" * 50_000, "<|" * 100_000, "<|a" * 70_000 + "|>"])
+def test_long_tails_of_a_response_cost_little(app, tail):
+    start = time.monotonic()
+    ask(app, "POST", "/slime?scorer=slow", json={"response": "The answer is 36." + tail})
+    assert time.monotonic() - start < 2

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -299,6 +300,15 @@ def test_a_deep_tree_is_refused_not_a_crash():
     bad = []
     assert list(read_labelled([{**MATH_APS_TREE, "reasoning_steps": [node]}], "math_aps", on_bad=bad.append)) == []
     assert len(bad) == 1
+
+
+def test_a_tree_that_explodes_is_refused():
+    steps = [([completion(f"a{i}", 1), completion(f"b{i}", -1)], 0, None) for i in range(1000)]
+    bad = []
+    started = time.process_time()
+    assert list(read_labelled([session(steps)], "prm800k", on_bad=bad.append)) == []
+    assert time.process_time() - started < 5
+    assert "more than 200000 steps" in bad[0].message
 
 
 def test_paths_of_a_wide_tree():

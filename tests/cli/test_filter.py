@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from stepgauge.filtering import read_parts
 from tests.filtering.test_jobs import RULE, rows_of, write_lines
 
+ROOT = Path(__file__).parents[2]
+
 
 def run(*args, cwd=None):
     return subprocess.run(
-        [sys.executable, "-m", "stepgauge", "filter", *map(str, args)], capture_output=True, text=True, cwd=cwd
+        [sys.executable, "-m", "stepgauge", "filter", *map(str, args)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
 
 

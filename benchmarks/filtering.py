@@ -1,6 +1,6 @@
-"""``filter_dataset`` over synthetic rows: rows/s, peak memory, the same with ``kill -9`` at random points, and ``datasets.map``.
+"""``filter_dataset``: rows/s, peak memory, the same with ``kill -9`` at random points, and ``datasets.map``.
 
-Run: python benchmarks/filtering.py [--rows 20000] [--scorer math] [--workers 1] [--kills 10] [--folder DIR] [--stages …]
+Run: python benchmarks/filtering.py [--rows 20000] [--scorer math] [--workers 1] [--folder DIR] [--stages …]
 
 Stages: "whole" (an uninterrupted job), "killed" (the same, all processes killed with SIGKILL at random points and
 started again), "compare" (both outputs sorted by id, and the work repeated), "map" (``datasets.map`` with the same
@@ -188,7 +188,7 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def against_map(options: argparse.Namespace) -> dict[str, Any]:
-    """``datasets.map`` and ``filter`` with the same scorer and rule, parquet out, beside ``filter_dataset``; best of turns."""
+    """``datasets.map`` and ``filter`` with the same scorer and rule, parquet out; the best of some turns each."""
     import datasets
 
     datasets.disable_progress_bars()

@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Iterator
+import shutil
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from stepgauge.cli.common import (
-    BadRows,
-    Failures,
-    GoldOption,
-    ScorerOption,
-    SplitOption,
-    one_line,
-    progress_bar,
-    read,
-)
+from stepgauge.cli.common import GoldOption, ScorerOption, SplitOption, one_line, progress_bar
 from stepgauge.data import write_rows
 from stepgauge.filtering import (
     FilterFailed,
     FilterProgress,
     FilterSummary,
     Rule,
-    decide_rollouts,
     filter_dataset,
     named_scorers,
+    read_parts,
 )
 from stepgauge.filtering.chunks import Source as RowSource
 from stepgauge.filtering.runners import ProcessPool, Runner
-from stepgauge.scoring import Scorer
 
 FILES = (".jsonl", ".jsonl.gz", ".parquet")
 SHOWN_REASONS = 8
@@ -52,19 +40,16 @@ def filter_command(
         typer.Option(
             "--out",
             "-o",
-            help="A folder: many rows, several processes, goes on after a kill. Or one file, .jsonl or .parquet.",
+            help="A folder: kept, dropped and quarantined rows with reasons, a summary. Or a file for the kept rows.",
         ),
     ],
-    scorer: ScorerOption = "embedded",
     keep: Annotated[
-        str | None,
+        str,
         typer.Option(
             help="The rule, as in \"aggregate >= 0.5 and verdict == 'equal'\"; columns: see docs/filtering.md."
         ),
-    ] = None,
-    min_aggregate: Annotated[
-        float | None, typer.Option("--min-aggregate", help="Short for --keep 'aggregate >= X'.")
-    ] = None,
+    ],
+    scorer: ScorerOption = "embedded",
     workers: Annotated[
         int | None,
         typer.Option(min=1, help="Processes (or Ray actors), each with its own scorers; default: a core each."),
@@ -86,35 +71,31 @@ def filter_command(
 ) -> None:
     """Keep the rollouts that meet a rule about their scores.
 
-    Memory does not grow with the input. With a folder as --out, rows are sorted into kept/, dropped/ and quarantined/
-    (why is said in a column), with summary.json; the same command started again goes on where it was killed. A rollout
-    that could not be scored is never kept by accident: what the rule asks of it is unknown, and only true is kept.
+    Memory does not grow with the input, and the same command started again goes on where it was killed. With a folder
+    as --out, rows are sorted into kept/, dropped/ and quarantined/ (why is said in a column), with summary.json; with a
+    file, the kept rows appear in it at the end, whole. A rollout that could not be scored is never kept by accident:
+    what the rule asks of it is unknown, and only true is kept.
 
     \b
     Example:
         stepgauge filter rollouts.jsonl --scorer math --keep "verdict == 'equal' and n_steps < 20" --out kept
     """
-    if (keep is None) == (min_aggregate is None):
-        raise ValueError("filter needs a rule: give --keep or --min-aggregate, one of them")
-    if min_aggregate is not None and math.isnan(min_aggregate):
-        raise ValueError("--min-aggregate must be a number, got nan; no score reaches it")
-    rule_text = keep if keep is not None else f"aggregate >= {min_aggregate!r}"
     scorers = named_scorers(scorer)
-    rule = Rule(rule_text, tuple(scorers))
-    if out.endswith(FILES):
-        if shard is not None or journal is not None or runner != "local":
-            raise ValueError("--shard, --journal and --runner need a folder as --out")
-        _to_file(source, scorers, rule, out, split=split, gold_field=gold_field, short=keep is None)
-        return
-    if Path(out).suffix and not Path(out).is_dir():
+    rule = Rule(keep, tuple(scorers))
+    target = Path(out)
+    one_file = out.endswith(FILES)
+    if one_file and shard is not None:
+        raise ValueError("--shard needs a folder as --out, which the jobs of the array share")
+    if target.suffix and not one_file and not target.is_dir():
         raise ValueError(f"--out must be a folder, or end in {', '.join(FILES)}; got {out!r}")
+    folder = target.with_name(f".{target.name}.job") if one_file else target
     try:
         with _Shown() as shown:
             summary = filter_dataset(
                 _stream(source, download) if source.startswith("stream:") else source,
                 scorers,
-                rule_text,
-                out,
+                rule.text,
+                folder,
                 runner=_runner(runner, workers),
                 shard=_shard(shard),
                 shard_rows=shard_rows,
@@ -127,40 +108,10 @@ def filter_command(
     except FilterFailed as error:
         typer.echo(f"error: no rollout could be scored: {one_line(str(error), 300)}", err=True)
         raise typer.Exit(1) from None
+    if one_file and summary.quarantined < summary.rows:
+        write_rows(target, read_parts(folder / "kept"))
+        shutil.rmtree(folder)
     _report(summary, out)
-
-
-def _to_file(
-    source: str,
-    scorers: dict[str, Scorer],
-    rule: Rule,
-    out: str,
-    *,
-    split: str,
-    gold_field: str | None,
-    short: bool,
-) -> None:
-    bad, failures, counts = BadRows(), Failures(), Counter[str]()
-    rollouts = read(source, bad, split=split, gold_field=gold_field, limit=None)
-
-    def kept() -> Iterator[dict[str, Any]]:
-        with progress_bar("filtering") as advance:
-            for decision in decide_rollouts(rollouts, scorers, rule, progress=advance):
-                for name, scores in decision.scores.items():
-                    failures.note(name, scores)
-                unknown = decision.fate == "quarantined" or decision.reason.startswith("unknown")
-                counts["unknown" if unknown else decision.fate] += 1
-                if decision.fate == "kept":
-                    yield decision.row
-
-    write_rows(out, kept())
-    for one in scorers.values():
-        one.close()
-    bad.report(counts.total())
-    low = "scored too low" if short else "did not meet the rule"
-    dropped = f"{counts['dropped']} {low}, {counts['unknown']} could not be scored"
-    typer.echo(f"kept {counts['kept']} of {counts.total()} rollouts ({dropped}); wrote {out}", err=True)
-    failures.report(counts.total() * len(scorers))
 
 
 class _Shown:
@@ -223,6 +174,9 @@ def _stream(source: str, download: bool) -> RowSource:
 
 
 def _report(summary: FilterSummary, out: str) -> None:
+    for reason in ("unreadable", "killed_worker"):
+        for row in summary.tally.examples.get(reason, []):
+            typer.echo(f"skipped {row['source']}:{row['line']}: {one_line(row['message'], 300)}", err=True)
     for reason, count in summary.tally.reasons.most_common(SHOWN_REASONS):
         typer.echo(f"  {count}\t{one_line(reason, 120)}", err=True)
     for name, message in summary.tally.messages.items():
@@ -231,9 +185,9 @@ def _report(summary: FilterSummary, out: str) -> None:
     again = f" ({summary.failed} will be tried again by the next run)" if summary.failed else ""
     typer.echo(
         f"kept {summary.kept} of {summary.rows} rollouts, dropped {summary.dropped}, quarantined "
-        f"{summary.quarantined}{again}; {summary.seconds:.1f} s; wrote {out}{state}",
+        f"{summary.quarantined}{again}; {summary.seconds:.1f} s; --out {out}{state}",
         err=True,
     )
-    if summary.rows == summary.failed or summary.rows == summary.quarantined:
+    if summary.rows == summary.quarantined:
         typer.echo("error: no rollout could be scored", err=True)
         raise typer.Exit(1)

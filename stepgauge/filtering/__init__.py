@@ -7,7 +7,7 @@ from stepgauge.filtering.parts import read_parts
 from stepgauge.filtering.rules import COLUMNS, Rule, RuleError
 from stepgauge.filtering.runners import InProcess, ProcessPool, Runner
 from stepgauge.filtering.shards import ShardWork
-from stepgauge.filtering.streaming import decide_rollouts, filter_rows
+from stepgauge.filtering.streaming import filter_rows
 
 __all__ = [
     "COLUMNS",
@@ -24,7 +24,6 @@ __all__ = [
     "Runner",
     "ShardWork",
     "cut",
-    "decide_rollouts",
     "filter_dataset",
     "filter_rows",
     "named_scorers",

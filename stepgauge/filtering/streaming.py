@@ -11,9 +11,10 @@ from stepgauge.data.files import BadRow
 from stepgauge.filtering.jobs import Scorers, named_scorers
 from stepgauge.filtering.judging import Decision, decide, score_rollouts
 from stepgauge.filtering.rules import Rule
-from stepgauge.scoring import Rollout
 
-__all__ = ["decide_rollouts", "filter_rows"]
+__all__ = ["filter_rows"]
+
+BATCH_ROWS = 256
 
 
 def filter_rows(
@@ -45,28 +46,12 @@ def filter_rows(
     rollouts = read_rollouts(rows) if on_bad is None else read_rollouts(rows, on_bad=on_bad)
 
     def kept() -> Iterator[dict[str, Any]]:
-        for decision in decide_rollouts(rollouts, scorers, rule):
-            if decision.fate == "kept":
-                yield decision.row
-            elif on_drop is not None:
-                on_drop(decision)
+        while batch := list(itertools.islice(rollouts, BATCH_ROWS)):
+            for rollout, scores in zip(batch, score_rollouts(batch, scorers).scores, strict=True):
+                decision = decide(rollout, scores, rule)
+                if decision.fate == "kept":
+                    yield decision.row
+                elif on_drop is not None:
+                    on_drop(decision)
 
     return kept()
-
-
-def decide_rollouts(
-    rollouts: Iterable[Rollout],
-    scorers: Scorers,
-    rule: Rule,
-    *,
-    batch_rows: int = 256,
-    progress: Callable[[int], None] | None = None,
-) -> Iterator[Decision]:
-    """Stream the decision on every rollout, in order."""
-    named = named_scorers(scorers)
-    left = iter(rollouts)
-    while batch := list(itertools.islice(left, batch_rows)):
-        for rollout, scores in zip(batch, score_rollouts(batch, named).scores, strict=True):
-            yield decide(rollout, scores, rule)
-        if progress is not None:
-            progress(len(batch))

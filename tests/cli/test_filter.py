@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from stepgauge.filtering import read_parts
@@ -45,9 +46,21 @@ def test_a_folder(source, tmp_path):
     assert "holds another job, which differs in shard_rows (was 20)" in other.stderr
 
 
+def test_a_file_appears_at_the_end_and_nothing_else(source, tmp_path):
+    before = set(tmp_path.iterdir())
+    for name in ("kept.jsonl", "kept.parquet"):
+        result = run(source, "--scorer", "math", "--keep", RULE, "--out", tmp_path / name, "--workers", 1)
+        assert result.returncode == 0, result.stderr
+        assert f"skipped {source}:61: broken JSON: Expecting property name" in result.stderr
+    assert set(tmp_path.iterdir()) - before == {tmp_path / "kept.jsonl", tmp_path / "kept.parquet"}
+    lines = [json.loads(line) for line in (tmp_path / "kept.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in lines] == [row["id"] for n, row in enumerate(rows_of(60)) if n % 3]
+    assert lines == pq.read_table(tmp_path / "kept.parquet").to_pylist()
+
+
 def test_array_jobs(source, tmp_path):
     out = tmp_path / "out"
-    command = [source, "--scorer", "math", "--min-aggregate", 1, "--out", out, "--workers", 1, "--shard-rows", 20]
+    command = [source, "--scorer", "math", "--keep", "aggregate >= 1", "--out", out, "--workers", 1, "--shard-rows", 20]
     first = run(*command, "--shard", "1/2")
     assert "kept 13 of 21 rollouts" in first.stderr
     assert "other shards are not done yet" in first.stderr
@@ -82,8 +95,7 @@ def test_a_scorer_that_fails_on_everything_exits_with_1(tmp_path):
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        ([], "give --keep or --min-aggregate"),
-        (["--keep", "aggregate > 0", "--min-aggregate", "1"], "one of them"),
+        ([], "Missing option '--keep'"),
         (["--keep", "agregate > 0"], "did you mean 'aggregate'"),
         (["--keep", "aggregate > 0", "--runner", "slurm"], "--runner must be local or ray"),
         (["--keep", "aggregate > 0", "--shard", "3/3"], "--shard must be i/n"),
@@ -102,7 +114,7 @@ def test_wrong_usage(args, says, tmp_path):
     ("out", "extra", "says"),
     [
         ("kept.csv", [], "must be a folder, or end in .jsonl"),
-        ("kept.jsonl", ["--shard", "0/2"], "need a folder as --out"),
+        ("kept.jsonl", ["--shard", "0/2"], "needs a folder as --out"),
     ],
 )
 def test_wrong_out(out, extra, says, tmp_path):

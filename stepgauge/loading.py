@@ -40,6 +40,12 @@ SCORERS: dict[str, ScorerInfo] = {
         "nothing",
         "1 where every equality a step states is true, 0 where one is false, None where it states none",
     ),
+    "word_problems": ScorerInfo(
+        "stepgauge.prm.word_problems:WordProblemPRM",
+        "value",
+        "the problem's text",
+        "a small learned process reward model of word problems: chance that the solution is right so far",
+    ),
     "math": ScorerInfo(
         "stepgauge.verifiers.math_answers:MathScorer",
         "correctness",

@@ -32,6 +32,7 @@ SCORERS = {
     "implicit": lambda: load(f"implicit:{tiny_prm('math_psa')[0]}", device="cpu"),
     "monte_carlo": lambda: MonteCarloScorer(CallableGenerator(complete), completions=3),
     "http": lambda: load(running_server()),
+    "word_problems": lambda: load("word_problems"),
 }
 
 

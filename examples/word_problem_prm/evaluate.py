@@ -1,4 +1,4 @@
-"""How good is the embedded process reward model? Best-of-n on four sets nobody trained on, beside simpler choices.
+"""How good is the scorer of word problems? Best-of-n on five sets it was not trained on, beside simpler choices.
 
     python examples/word_problem_prm/evaluate.py --shared ../shared [--weights word_problems.safetensors]
 
@@ -78,9 +78,9 @@ def report(name: str, problems: Problems) -> None:
     flat = [rollout for group in problems for rollout in group]
     right = iter([scores.aggregate() == 1.0 for scores in load("math").score_batch(flat)])
     start = time.process_time()
-    embedded_scores = load("word_problems").score_batch(flat)
+    prm_scores = load("word_problems").score_batch(flat)
     spent = time.process_time() - start
-    found = iter([scores.aggregate() for scores in embedded_scores])
+    found = iter([scores.aggregate() for scores in prm_scores])
     sums = iter([scores.aggregate() for scores in load("arithmetic").score_batch(flat)])
     rows: dict[str, list[float]] = defaultdict(list)
     for group in problems:
@@ -91,11 +91,11 @@ def report(name: str, problems: Problems) -> None:
         rows["arithmetic"].append(shared_pick(arithmetic, ok))
         rows["majority"].append(shared_vote(answers, ok, [1.0] * len(ok)))
         rows["word_problems"].append(shared_pick(prm, ok))
-        rows["embedded, weighted vote"].append(shared_vote(answers, ok, [score or 0.0 for score in prm]))
+        rows["word_problems, weighted vote"].append(shared_vote(answers, ok, [score or 0.0 for score in prm]))
         rows["any right"].append(float(any(ok)))
     print(f"\n{name}: {len(problems)} problems, {len(flat)} rollouts, {len(flat) / spent:.0f} rollouts a CPU second")
     for rule, solved in rows.items():
-        line = f"  {rule:26}{_shown(solved)}"
+        line = f"  {rule:30}{_shown(solved)}"
         if rule.startswith("word_problems"):
             for other in ("random pick", "arithmetic", "majority"):
                 gain = [a - b for a, b in zip(solved, rows[other], strict=True)]
@@ -113,13 +113,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shared", type=Path, required=True, help="the folder whose data/ holds the evaluation sets")
     parser.add_argument("--weights", type=Path, help="weights to judge instead of those in the package")
-    parser.add_argument("--rollouts", type=Path, help="judge on this rollouts file alone")
     options = parser.parse_args()
     if options.weights:
         word_problems._weights = options.weights.read_bytes  # type: ignore[assignment]
-    if options.rollouts:
-        report(options.rollouts.name, from_file(options.rollouts))
-        return
     data = options.shared / "data"
     for name in ("dev_0.5b", "dev_1.5b"):
         groups: dict[str, list[Rollout]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""``embedded``: a small learned process reward model that ships with the package; no download, no torch."""
+"""``word_problems``: a small learned process reward model that ships with the package; no download, no torch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Array = ndarray[Any, Any]
 
-__all__ = ["WordProblemPRM", "Trees"]
+__all__ = ["Trees", "WordProblemPRM"]
 
 WEIGHTS = "word_problems.safetensors"
 

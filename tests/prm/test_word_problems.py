@@ -5,12 +5,13 @@ import math
 import numpy as np
 import pytest
 
+from examples.word_problem_prm.evaluate import from_example_solutions, shared_pick
 from stepgauge import load
 from stepgauge.data import bundled
-from stepgauge.prm.word_problems import WordProblemPRM, Trees, _load
 from stepgauge.prm.step_features import FEATURES, step_features
+from stepgauge.prm.word_problems import Trees, WordProblemPRM, _load
 from stepgauge.scoring import KINDS
-from stepgauge.selection import rerank
+from stepgauge.selection import bootstrap_interval
 
 PROBLEM = "Ann has 3 bags of 4 nuts and eats 2 nuts. How many nuts are left?"
 
@@ -98,10 +99,18 @@ def test_features_of_other_weights_are_refused(monkeypatch):
         word_problems._load()
 
 
-def test_the_bundled_rollouts_are_picked_better_than_by_arithmetic():
-    result = rerank(bundled("dev_0.5b"), {name: load(name) for name in ("word_problems", "arithmetic")}, n=8)
-    solved = {rule.scorer: rule.accuracy.value for rule in result.rules if rule.name == "best-of-n" and rule.accuracy}
-    assert solved["word_problems"] > solved["arithmetic"]
+def test_gsm8k_solutions_are_picked_better_than_by_arithmetic_or_chance(shared):
+    sets = from_example_solutions(shared / "data/gsm8k/example_model_solutions.jsonl")[:400]
+    solved = {name: [] for name in ("word_problems", "arithmetic", "random pick")}
+    for group in sets:
+        right = [s.aggregate() == 1.0 for s in load("math").score_batch(group)]
+        solved["random pick"].append(sum(right) / len(right))
+        for name in ("word_problems", "arithmetic"):
+            scores = [s.aggregate() for s in load(name).score_batch(group)]
+            solved[name].append(shared_pick(scores, right))
+    for other in ("arithmetic", "random pick"):
+        gain = [a - b for a, b in zip(solved["word_problems"], solved[other], strict=True)]
+        assert bootstrap_interval(gain).low > 0, (other, bootstrap_interval(gain))
 
 
 def test_every_feature_is_known_to_the_weights():

@@ -269,14 +269,20 @@ def test_a_log_gets_progress_lines(monkeypatch):
     assert "scoring: 2 of 4, " in error.getvalue()
 
 
-@pytest.mark.parametrize(
-    "command", [["score"], ["filter", "--keep", "aggregate >= 0", "--out", "kept.jsonl"], ["rerank"]]
-)
+@pytest.mark.parametrize("command", [["score"], ["rerank"]])
 def test_a_scorer_that_fails_says_why(command, tmp_path):
     result = run(*command, "bundled:dev_1.5b", "--scorer", f"logprob:{tmp_path}/none", cwd=tmp_path)
     assert "no rollout could be scored" in result.stderr
     assert f"there is no folder '{tmp_path}/none'" in result.stderr
     assert result.returncode == 1
+
+
+def test_filter_finds_that_a_model_is_missing_before_it_reads_a_row(tmp_path):
+    command = ["filter", "bundled:dev_1.5b", "--keep", "aggregate >= 0", "--out", "kept.jsonl"]
+    result = run(*command, "--scorer", f"logprob:{tmp_path}/none", cwd=tmp_path)
+    assert f"error: there is no folder '{tmp_path}/none'" in result.stderr
+    assert result.returncode == 2
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_one_failing_scorer_of_two_is_named(tmp_path):

@@ -31,7 +31,7 @@ Problems = list[list[Rollout]]
 def from_file(path: Path) -> Problems:
     """Candidates of each problem of a rollouts file."""
     groups: dict[str, list[Rollout]] = defaultdict(list)
-    for line in path.open(encoding="utf-8"):
+    for line in path.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         groups[str(row["problem_id"])].append(rollout_from_text(row["problem"], row["text"], gold=row["gold"]))
     return list(groups.values())
@@ -40,7 +40,7 @@ def from_file(path: Path) -> Problems:
 def from_example_solutions(path: Path) -> Problems:
     """GSM8K's example solutions: one each of four models a problem."""
     out = []
-    for line in path.open(encoding="utf-8"):
+    for line in path.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         gold = row["ground_truth"].rpartition("A:")[2].strip()
         texts = [found["solution"] for name, found in row.items() if isinstance(found, dict) and "solution" in found]

@@ -79,10 +79,10 @@ class WordProblemPRM(Scorer):
     ``false_claims`` where an equality it states does not hold.
 
     Example:
-        >>> scores = WordProblemPRM().score(
-        ...     ["3 * 4 = 12 nuts.", "The answer is 12."], problem="Ann has 3 bags of 4 nuts. How many nuts has she?"
-        ... )
-        >>> scores.values[1] > 0.5
+        >>> problem = "Ann has 3 bags of 4 nuts and eats 2 nuts. How many nuts are left?"
+        >>> right = WordProblemPRM().score(["3 * 4 = 12.", "12 - 2 = 10.", "The answer is 10."], problem=problem)
+        >>> wrong = WordProblemPRM().score(["3 * 4 = 12.", "The answer is 12."], problem=problem)
+        >>> right.aggregate() > 0.5 > wrong.aggregate()
         True
 
     References: the idea of verifiers over candidate solutions: Cobbe et al. 2021, https://arxiv.org/abs/2110.14168.

@@ -24,7 +24,7 @@ demo: .venv/.run
 	@echo "wrote $(OUT)/demo_picks.jsonl (the pick of each problem, and why) and $(OUT)/demo_scores.jsonl (every step's score)"
 
 test: .venv/.dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: .venv/.dev
 	$(BIN)/python -m pytest -m slow

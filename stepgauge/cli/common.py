@@ -95,8 +95,13 @@ def read(source: str, bad: BadRows, *, split: str, gold_field: str | None, limit
 
 
 @contextmanager
-def progress_bar(label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Progress on stderr for work of more than a second: a bar with the time left; in a log, a line every 30 s."""
+def progress_bar(
+    label: str, total: int | None = None, note: Callable[[], str] = str
+) -> Iterator[Callable[[int], None]]:
+    """Progress on stderr for work of more than a second: a bar with the time left; in a log, a line every 30 s.
+
+    ``note`` is asked for a few words to show besides.
+    """
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     bar = Progress(*columns, TextColumn("left"), TimeRemainingColumn(), console=console, transient=True)
@@ -108,7 +113,7 @@ def progress_bar(label: str, total: int | None = None) -> Iterator[Callable[[int
         nonlocal next_line, done, shown
         done += count
         now = time.monotonic()
-        bar.update(task, advance=count)
+        bar.update(task, advance=count, description=f"{label}{note()}")
         if console.is_terminal and not shown and now - started > 1:
             bar.start()
             shown = True
@@ -116,7 +121,7 @@ def progress_bar(label: str, total: int | None = None) -> Iterator[Callable[[int
             next_line = now + LOG_EVERY_S
             rate = done / (now - started)
             left = "" if total is None else f" of {total}, {(total - done) / rate:.0f} s left"
-            typer.echo(f"{label}: {done}{left}, {rate:.0f} a second", err=True)
+            typer.echo(f"{label}: {done}{left}, {rate:.0f} a second{note()}", err=True)
 
     try:
         yield advance

@@ -24,7 +24,7 @@ from stepgauge.scoring import Rollout
 __all__ = ["BadRow", "read_rollouts", "read_rows"]
 
 MAX_LINE_BYTES = 64 * 2**20
-_JSON_SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
+JSON_SUFFIXES = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
 _log = logging.getLogger(__name__)
 
 
@@ -82,7 +82,7 @@ def read_rollouts(
     if how not in SPLITTERS:
         raise ValueError(f"read_rollouts(how) must be one of {', '.join(SPLITTERS)}; got {how!r}")
     name = str(source) if isinstance(source, str | PathLike) else "rows"
-    return _rollouts(name, _open(source), gold_field, how, on_bad)
+    return _rollouts(name, open_rows(source), gold_field, how, on_bad)
 
 
 def read_rows(source: str | PathLike[str], *, on_bad: OnBad = _log_bad) -> Iterator[tuple[int, Any]]:
@@ -92,7 +92,7 @@ def read_rows(source: str | PathLike[str], *, on_bad: OnBad = _log_bad) -> Itera
         >>> [(line, row["gold"]) for line, row in read_rows("bundled")][:1]
         [(1, '644')]
     """
-    return _good_rows(str(source), _open(source), on_bad)
+    return _good_rows(str(source), open_rows(source), on_bad)
 
 
 def _good_rows(name: str, rows: Iterator[_Row], on_bad: OnBad) -> Iterator[tuple[int, Any]]:
@@ -116,11 +116,12 @@ def _rollouts(name: str, rows: Iterator[_Row], gold_field: str | None, how: str,
             yield rollout
 
 
-def _open(source: str | PathLike[str] | Iterable[Mapping[str, Any]]) -> Iterator[_Row]:
+def open_rows(source: str | PathLike[str] | Iterable[Mapping[str, Any]]) -> Iterator[_Row]:
+    """Stream (line, row) of any source; a row that cannot be read is the exception that says why."""
     if not isinstance(source, str | PathLike):
         return enumerate(source, start=1)
     if source == "-":
-        return _json_lines(sys.stdin.buffer)
+        return json_lines(sys.stdin.buffer)
     name, _, sample = str(source).partition(":")
     path = sample_path(sample or "dev_0.5b") if name == "bundled" else Path(source)
     if not path.exists():
@@ -131,9 +132,9 @@ def _open(source: str | PathLike[str] | Iterable[Mapping[str, Any]]) -> Iterator
         raise ValueError(f"{path} is empty; it should hold one row per rollout")
     if path.name.endswith(".parquet"):
         return _parquet_rows(path)
-    if path.name.endswith(_JSON_SUFFIXES):
+    if path.name.endswith(JSON_SUFFIXES):
         return _json_rows(path)
-    raise ValueError(f"{path} has a suffix that is not known; use one of {', '.join(_JSON_SUFFIXES)}, .parquet")
+    raise ValueError(f"{path} has a suffix that is not known; use one of {', '.join(JSON_SUFFIXES)}, .parquet")
 
 
 def _binary(path: Path) -> BinaryIO:
@@ -142,21 +143,23 @@ def _binary(path: Path) -> BinaryIO:
 
 def _json_rows(path: Path) -> Iterator[_Row]:
     with _binary(path) as stream:
-        if ".json" in path.suffixes and _first_byte(path) == b"[":
+        if ".json" in path.suffixes and first_byte(path) == b"[":
             try:
                 yield from enumerate(json.load(stream), start=1)
             except (ValueError, RecursionError) as error:
                 raise ValueError(f"{path} is not a JSON list ({error}); write one row per line, as .jsonl") from error
         else:
-            yield from _json_lines(stream)
+            yield from json_lines(stream)
 
 
-def _first_byte(path: Path) -> bytes:
+def first_byte(path: Path) -> bytes:
+    """The first byte that is no space; b"[" begins a JSON list."""
     with _binary(path) as stream:
         return stream.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
 
 
-def _json_lines(stream: BinaryIO) -> Iterator[_Row]:
+def json_lines(stream: BinaryIO) -> Iterator[_Row]:
+    """(line, row) of JSON lines; blank lines are left out, broken ones give the exception."""
     number = 0
     while True:
         number += 1

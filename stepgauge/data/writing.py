@@ -51,7 +51,7 @@ def write_rows(path: str | PathLike[str], rows: Iterable[Mapping[str, Any]]) -> 
         return _write_dataset(target, rows)
     if target.suffix == ".parquet":
         return _write_parquet(target, rows)
-    with _appearing(target) as stream:
+    with appearing(target) as stream:
         if target.suffix == ".gz":
             with gzip.GzipFile(filename="", fileobj=stream, mode="wb", mtime=0) as packed:
                 return _write_lines(packed, rows)
@@ -68,12 +68,12 @@ def write_text(path: str | PathLike[str], text: str) -> None:
     """
     target = Path(path).resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _appearing(target) as stream:
+    with appearing(target) as stream:
         stream.write(text.encode())
 
 
 @contextmanager
-def _appearing(target: Path) -> Iterator[IO[bytes]]:
+def appearing(target: Path) -> Iterator[IO[bytes]]:
     """A stream to a temporary file beside ``target`` that takes its place on success and is removed otherwise."""
     temporary = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
@@ -121,11 +121,11 @@ def _finite(value: Any) -> Any:
     return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _without_empty_structs(value: Any) -> Any:
+def without_empty_structs(value: Any) -> Any:
     """Parquet has no struct without fields: {} becomes null."""
     if isinstance(value, dict):
-        return {key: _without_empty_structs(item) for key, item in value.items()} or None
-    return [_without_empty_structs(item) for item in value] if isinstance(value, list) else value
+        return {key: without_empty_structs(item) for key, item in value.items()} or None
+    return [without_empty_structs(item) for item in value] if isinstance(value, list) else value
 
 
 def _write_parquet(target: Path, rows: Iterable[Mapping[str, Any]]) -> int:
@@ -143,7 +143,7 @@ def _write_parquet(target: Path, rows: Iterable[Mapping[str, Any]]) -> int:
                 names = dict.fromkeys(name for row in batch for name in row)
                 types = [pa.field(name, pa.infer_type([row.get(name) for row in batch])) for name in names]
                 schema = pa.unify_schemas([schema, pa.schema(types)], promote_options="permissive")
-            with _appearing(target) as stream, pq.ParquetWriter(stream, schema) as writer:
+            with appearing(target) as stream, pq.ParquetWriter(stream, schema) as writer:
                 for batch in _batches(spool):
                     writer.write_table(pa.Table.from_pylist(batch, schema=schema))
         except pa.ArrowException as error:
@@ -175,6 +175,6 @@ def _write_dataset(target: Path, rows: Iterable[Mapping[str, Any]]) -> int:
 
 def _batches(spool: Path) -> Iterator[list[dict[str, Any]]]:
     with spool.open("rb") as stream:
-        rows = (_without_empty_structs(json.loads(line)) for line in stream)
+        rows = (without_empty_structs(json.loads(line)) for line in stream)
         while batch := list(islice(rows, _BATCH)):
             yield batch

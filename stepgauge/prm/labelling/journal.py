@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
+from stepgauge.data.journal import JournalFile
 from stepgauge.prm.labelling.counts import Counts, Outcome
 
 __all__ = ["Drawn", "Journal"]
@@ -29,11 +27,10 @@ class Drawn:
     text: str
 
 
-class Journal:
-    """Completions by (prefix hash, sample index), in SQLite (WAL, every commit on disk before it counts).
+class Journal(JournalFile):
+    """Completions by (prefix hash, sample index), in a file with the promises of ``JournalFile``.
 
-    Threads and processes may share the file, on a local disk. A request is one transaction: it is there whole or not at
-    all, so that a rerun asks for the same requests.
+    A request is one transaction: it is there whole or not at all, so that a rerun asks for the same requests.
 
     Args:
         path: of the file; ":memory:" keeps nothing.
@@ -49,33 +46,11 @@ class Journal:
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        self.path = str(path)
-        if self.path != ":memory:":
-            Path(self.path).parent.mkdir(parents=True, exist_ok=True)
-        self._lock = threading.Lock()
-        self._db = sqlite3.connect(self.path, timeout=60.0, isolation_level=None, check_same_thread=False)
-        try:
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")
-            version = self._db.execute("PRAGMA user_version").fetchone()[0]
-            tables = self._db.execute("SELECT count(*) FROM sqlite_master WHERE name != 'samples'").fetchone()[0]
-            if version not in (0, _VERSION) or tables:
-                raise ValueError(f"{self.path} is a database, but no journal of this version; name another file")
-            self._db.execute(_SCHEMA)
-            self._db.execute(f"PRAGMA user_version={_VERSION}")
-        except sqlite3.DatabaseError as error:
-            self._db.close()
-            raise ValueError(f"{self.path} cannot be used as a journal: {error}; name another file") from error
-        except ValueError:
-            self._db.close()
-            raise
+        super().__init__(path, _SCHEMA, _VERSION)
 
     def get(self, prefix: bytes) -> dict[int, Drawn]:
         """All samples of a prefix by index."""
-        with self._lock:
-            rows = self._db.execute(
-                "SELECT sample, outcome, tokens, text FROM samples WHERE prefix = ? ORDER BY sample", (prefix,)
-            ).fetchall()
+        rows = self.ask("SELECT sample, outcome, tokens, text FROM samples WHERE prefix = ? ORDER BY sample", (prefix,))
         return {sample: Drawn(outcome, tokens, text) for sample, outcome, tokens, text in rows}
 
     def put(self, prefix: bytes, drawn: Mapping[int, Drawn]) -> None:
@@ -84,31 +59,12 @@ class Journal:
             (prefix, sample, d.outcome, d.tokens, d.text.encode("utf-8", "replace").decode())
             for sample, d in drawn.items()
         ]
-        with self._lock:
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                self._db.executemany("INSERT INTO samples VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", rows)
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
+        self.add("INSERT INTO samples VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", rows)
 
     def totals(self) -> tuple[int, int]:
         """(completions, tokens) in the journal: what has been paid for so far."""
-        with self._lock:
-            count, tokens = self._db.execute("SELECT count(*), coalesce(sum(tokens), 0) FROM samples").fetchone()
+        ((count, tokens),) = self.ask("SELECT count(*), coalesce(sum(tokens), 0) FROM samples")
         return int(count), int(tokens)
-
-    def close(self) -> None:
-        """Close the file."""
-        with self._lock:
-            self._db.close()
-
-    def __enter__(self) -> Journal:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
 
 def tally(drawn: Sequence[Drawn]) -> Counts:

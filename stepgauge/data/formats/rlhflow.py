@@ -66,7 +66,8 @@ def write_rlhflow(item: Labelled) -> dict[str, Any]:
     """
     if not item.labels or not is_hard(item.labels):
         raise ValueError(f"rlhflow: every step needs the label 0 or 1, got {item.labels}; see harden")
-    meta, more = dict(item.rollout.meta), {}
+    meta = dict(item.rollout.meta)
+    more: dict[str, str] = {}
     contents = list(item.rollout.steps)
     if not meta.pop(_FIRST, False):
         first = contents[0] if STEP_ONE.match(contents[0]) else f"Step 1: {contents[0]}"

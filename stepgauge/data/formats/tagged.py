@@ -201,7 +201,8 @@ def write_er_prm(item: Labelled) -> dict[str, Any]:
         ValueError: an unlabelled step, or text that holds the tag.
     """
     _all_labelled(item, "er_prm")
-    meta, more = dict(item.rollout.meta), {}
+    meta = dict(item.rollout.meta)
+    more: dict[str, str] = {}
     if meta.pop("problem_in_first_step", False):
         if TAG in "".join(item.rollout.steps):
             raise ValueError(f"er_prm: a step holds the step tag {TAG!r}, so it would be read as two")

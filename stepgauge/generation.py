@@ -133,11 +133,21 @@ class CallableGenerator:
 
     def _one(self, prompt: Prompt, index: int) -> Completion:
         drawn = self.function(prompt, sample_seed(prompt, index))
-        return drawn if isinstance(drawn, Completion) else Completion(drawn, tokens=len(drawn.split()))
+        if isinstance(drawn, Completion):
+            return drawn
+        if not isinstance(drawn, str):
+            raise TypeError(f"{self.fingerprint} must return a str or a Completion, got {type(drawn).__name__}")
+        return Completion(drawn, tokens=len(drawn.split()))
 
 
 class _Refused(Exception):
     """The server answered, but not with a completion."""
+
+
+def _tokens_used(usage: object) -> int:
+    """``completion_tokens`` of a server's answer; 0 where it says nothing that is a count."""
+    used = usage.get("completion_tokens") if isinstance(usage, dict) else None
+    return used if type(used) is int and 0 <= used < 2**31 else 0
 
 
 class ServerGenerator:
@@ -230,9 +240,8 @@ class ServerGenerator:
                 raise _Refused(f"the completion is a {type(text).__name__}")
         except (_Refused, KeyError, IndexError, TypeError):
             return Completion("", finish="error")
-        used = answer.get("usage") or {}
         finish: Finish = "length" if choice.get("finish_reason") == "length" else "stop"
-        return Completion(text, finish=finish, tokens=int(used.get("completion_tokens") or 0))
+        return Completion(text, finish=finish, tokens=_tokens_used(answer.get("usage")))
 
     def _model_name(self) -> str:
         if not self.model:

@@ -208,6 +208,11 @@ def test_the_completions_contract():
         (200, {"choices": []}),
         (200, b"<html>"),
         (200, {"choices": [{"text": 1}]}),
+        (200, []),
+        (200, {"choices": {"0": 1}}),
+        (200, {"choices": ["text"]}),
+        (200, {"choices": [{"message": {"content": ["a"]}}]}),
+        (200, {"choices": [{"message": "a"}]}),
     ],
 )
 def test_a_refusal_is_an_error_completion(status, content):
@@ -215,6 +220,22 @@ def test_a_refusal_is_an_error_completion(status, content):
         server = ServerGenerator(url, model="m")
         assert server.complete([PROMPT], 1)[0][0] == Completion("", finish="error")
         server.close()
+
+
+@pytest.mark.parametrize("usage", [None, [], "many", {"completion_tokens": "7"}, {"completion_tokens": 10**30}, {}])
+def test_a_server_that_counts_nonsense_costs_nothing(usage):
+    def answer(path, body):
+        return 200, {"choices": [{"message": {"content": "7"}, "finish_reason": ["stop"]}], "usage": usage}
+
+    with _server(answer) as (url, _):
+        server = ServerGenerator(url, model="m")
+        assert server.complete([PROMPT], 1)[0][0] == Completion("7", tokens=0)
+        server.close()
+
+
+def test_a_function_that_draws_no_text_is_named():
+    with pytest.raises(TypeError, match=r"callable:draws must return a str or a Completion, got bytes"):
+        CallableGenerator(lambda prompt, seed: b"7", name="draws").complete([PROMPT], 1)
 
 
 def test_a_passing_failure_is_tried_again_a_lasting_one_raises():

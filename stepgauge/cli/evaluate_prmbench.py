@@ -22,6 +22,7 @@ from stepgauge.cli.evaluate import (
 from stepgauge.data import write_rows
 from stepgauge.data.formats import Labelled, read_labelled
 from stepgauge.evaluate.prmbench import CATEGORIES, PRMBenchReport, Rule, evaluate_prmbench
+from stepgauge.evaluate.published import PRMBENCH, PRMBENCH_SOURCE
 
 
 def prmbench_command(
@@ -113,3 +114,6 @@ def _print(report: PRMBenchReport, name: str, abstained: float) -> None:
     ]
     print_table(["", "PRMScore", "F1 right steps", "F1 wrong steps", "solutions", "steps", "wrong steps"], rows)
     typer.echo(f"steps scored: {percent(report.scored_steps)} %; solutions without any score: {percent(abstained)} %")
+    shown = [[r.model, *(f"{v:.1f}" for v in (r.overall, r.simplicity, r.soundness, r.sensitivity))] for r in PRMBENCH]
+    typer.echo(f"\npublished PRMScore, from the {PRMBENCH_SOURCE}")
+    print_table(["model", "overall", "simplicity", "soundness", "sensitivity"], shown)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, get_args
 
 import typer
@@ -20,11 +22,12 @@ from stepgauge.cli.evaluate import (
     score_splits,
 )
 from stepgauge.data import write_rows, write_text
-from stepgauge.data.formats import read_labelled
+from stepgauge.data.formats import Labelled, read_labelled
 from stepgauge.evaluate.calibration import reliability_svg
 from stepgauge.evaluate.first_errors import PROTOCOLS, ProcessBenchReport, Protocol, evaluate_processbench
 from stepgauge.evaluate.published import PROCESSBENCH
 
+FIRST_ERRORS = ("processbench", "mr_gsm8k", "mr_ben", "bigbench_mistake")
 ORDER = ("gsm8k", "math", "olympiadbench", "omnimath")
 
 
@@ -41,6 +44,12 @@ def processbench_command(
     protocol: Annotated[
         str | None, typer.Option("--protocol", help="0.5, tuned-on-gsm8k or oracle; several with commas; default: all.")
     ] = None,
+    format: Annotated[
+        str,
+        typer.Option(
+            "--format", help="Other sets of first errors: mr_gsm8k, mr_ben, bigbench_mistake; their files are splits."
+        ),
+    ] = "processbench",
     out: OutOption = None,
     svg: Annotated[str | None, typer.Option("--svg", help="Write the reliability diagram here.")] = None,
     json_out: JsonOption = False,
@@ -59,11 +68,13 @@ def processbench_command(
         stepgauge evaluate processbench data/processbench --scorer arithmetic --out scores.jsonl
     """
     protocols = _protocols(protocol)
+    if format not in FIRST_ERRORS:
+        raise ValueError(f"--format must be one of {', '.join(FIRST_ERRORS)}; got {format!r}")
     source = Source(scorer, scores)
     bad = BadRows()
     files = by_split(data_files(data))
     order = [split for split in ORDER if split in files] + [split for split in files if split not in ORDER]
-    splits = {split: sample(list(read_labelled(files[split], "processbench", on_bad=bad)), limit) for split in order}
+    splits = {split: sample(_solutions(files[split], split, format, bad), limit) for split in order}
     bad.report(sum(map(len, splits.values())))
     scored = score_splits(splits, source)
     report = evaluate_processbench(scored, protocols)
@@ -86,10 +97,18 @@ def processbench_command(
     if json_out:
         print_json({"scorer": source.name, **report.to_json()})
     else:
-        _print(report, source.name)
+        _print(report, source.name, published=format == "processbench")
     for path in (out, svg):
         if path is not None:
             typer.echo(f"wrote {path}", err=True)
+
+
+def _solutions(file: Path, split: str, format: str, bad: BadRows) -> list[Labelled]:
+    """The solutions of a split. Only ProcessBench's ids are their own; others are named by their place."""
+    items = list(read_labelled(file, format, on_bad=bad))
+    if format == "processbench":
+        return items
+    return [replace(item, rollout=replace(item.rollout, id=f"{split}/{n}")) for n, item in enumerate(items)]
 
 
 def _protocols(text: str | None) -> tuple[Protocol, ...]:
@@ -102,7 +121,7 @@ def _protocols(text: str | None) -> tuple[Protocol, ...]:
     return tuple(name for name in get_args(Protocol) if name in chosen)
 
 
-def _print(report: ProcessBenchReport, name: str) -> None:
+def _print(report: ProcessBenchReport, name: str, *, published: bool) -> None:
     splits = [facts.split for facts in report.splits]
     typer.echo(f"{one_line(name)} ({report.kind}): F1 in percent, [95 % interval]; * = threshold fitted on this split")
     rows = []
@@ -141,7 +160,7 @@ def _print(report: ProcessBenchReport, name: str) -> None:
     if report.calibration is not None:
         c = report.calibration
         typer.echo(f"calibration over {c.steps} labelled steps: ECE {c.ece:.3f}, Brier {c.brier:.3f}")
-    if set(splits) & set(ORDER):
+    if published and set(splits) & set(ORDER):
         _print_published(splits)
 
 

@@ -15,6 +15,7 @@ from stepgauge.data import to_row, write_rows
 from stepgauge.generation import Generator, load_generator
 from stepgauge.loading import load
 from stepgauge.prm.labelling import STRATEGIES, Journal, Progress, consensus_filter, judge_solution, label_solutions
+from stepgauge.prm.labelling.adaptive import MAX_STEPS
 from stepgauge.prm.labelling.counts import SolutionLabels, step_labels
 from stepgauge.scoring import Rollout
 
@@ -119,12 +120,16 @@ def label_command(
 
 
 def _usable(rollout: Rollout, verifier: str, bad: BadRows) -> bool:
-    what = "gold answer" if verifier == "math" and rollout.gold is None else None
-    if what is None and not rollout.steps:
-        what = "steps"
-    if what is not None:
-        bad.skip(f"row {rollout.id}: no {what}, so its completions cannot be judged")
-    return what is None
+    why = None
+    if verifier == "math" and rollout.gold is None:
+        why = "no gold answer, so its completions cannot be judged"
+    elif not rollout.steps:
+        why = "no steps to label"
+    elif len(rollout.steps) > MAX_STEPS:
+        why = f"{len(rollout.steps)} steps, more than {MAX_STEPS}"
+    if why is not None:
+        bad.skip(f"row {rollout.id}: {why}")
+    return why is None
 
 
 def _beside(out: str) -> str:

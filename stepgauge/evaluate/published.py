@@ -1,10 +1,10 @@
-"""Published ProcessBench figures, to stand beside one's own, each with where it was read."""
+"""Published figures of ProcessBench and PRMBench, to stand beside one's own, each with where it was read."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["PROCESSBENCH", "Published"]
+__all__ = ["PRMBENCH", "PRMBENCH_SOURCE", "PROCESSBENCH", "Published", "PublishedPRMScore"]
 
 LESSONS = "Zhang et al. 2025, arXiv 2501.07301v2, Table 7 (read second-hand)"
 LESSONS_AND_RPRM = "Zhang et al. 2025, arXiv 2501.07301v2, Table 7; also in the README of NJUNLP/R-PRM"
@@ -45,4 +45,37 @@ PROCESSBENCH: tuple[Published, ...] = (
     Published("GPT-4o-0806 as critic", (79.2, 63.6, 51.4, 53.5), 61.9, LESSONS_AND_RPRM),
     Published("o1-mini as critic", (93.2, 88.9, 87.2, 82.4), 87.9, LESSONS_AND_RPRM),
     Published("QwQ-32B-Preview as critic", (88.0, 78.7, 57.8, 61.3), 71.5, LESSONS),
+)
+
+
+PRMBENCH_SOURCE = "README of ssmisya/PRMBench at commit 14b1b89b (o1-mini: on 394 of the samples)"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedPRMScore:
+    """PRMScore in percent: overall, and the means of the three groups."""
+
+    model: str
+    overall: float
+    simplicity: float
+    soundness: float
+    sensitivity: float
+
+
+PRMBENCH: tuple[PublishedPRMScore, ...] = (
+    PublishedPRMScore("Skywork-PRM-1.5B", 31.7, 33.6, 28.6, 48.8),
+    PublishedPRMScore("Skywork-PRM-7B", 36.2, 38.4, 32.7, 54.3),
+    PublishedPRMScore("Math-Shepherd-Mistral-7B", 47.0, 47.1, 45.7, 60.7),
+    PublishedPRMScore("Llemma-oprm-7B", 50.3, 49.0, 49.8, 64.1),
+    PublishedPRMScore("Llemma-MetaMath-7B", 50.5, 50.3, 49.0, 66.0),
+    PublishedPRMScore("Llemma-PRM800k-7B", 52.0, 51.4, 50.9, 66.0),
+    PublishedPRMScore("MATHMinos-Mistral-7B", 54.2, 51.4, 54.4, 66.5),
+    PublishedPRMScore("RLHFlow-PRM-Deepseek-8B", 54.2, 47.6, 57.5, 68.1),
+    PublishedPRMScore("RLHFlow-PRM-Mistral-8B", 54.4, 46.7, 57.5, 68.5),
+    PublishedPRMScore("ReasonEval-7B", 60.0, 55.5, 63.9, 71.0),
+    PublishedPRMScore("ReasonEval-34B", 60.5, 51.5, 63.0, 73.1),
+    PublishedPRMScore("Gemini-2.0-flash-exp as critic", 66.0, 62.7, 67.3, 75.4),
+    PublishedPRMScore("GPT-4o as critic", 66.8, 59.7, 70.9, 75.8),
+    PublishedPRMScore("o1-mini as critic", 68.8, 64.6, 72.1, 75.5),
+    PublishedPRMScore("Gemini-2.0-thinking-exp-1219 as critic", 68.8, 66.2, 71.8, 75.3),
 )

@@ -10,7 +10,7 @@ from os import PathLike
 from typing import Any
 
 from stepgauge.data.files import BadRow, OnBad, read_rows
-from stepgauge.data.formats import fields, math_aps, outcomes, prm800k, rlhflow, stepwise, tagged
+from stepgauge.data.formats import fields, human, math_aps, outcomes, prm800k, rlhflow, stepwise, tagged
 from stepgauge.data.formats.labelled import Labelled, first_error_labels, harden, truncate_at_first_error
 from stepgauge.data.writing import write_rows
 
@@ -25,6 +25,7 @@ __all__ = [
     "write_labelled",
 ]
 
+MESSAGE = 400  # characters of an error: a number of a row may have thousands of digits
 _log = logging.getLogger(__name__)
 
 Write = Callable[[Iterable[Labelled]], Iterator[dict[str, Any]]]
@@ -76,6 +77,21 @@ FORMATS: Mapping[str, Format] = {
         "PRMBench: modified process and its error steps",
         stepwise.read_prmbench,
         partial(_each, stepwise.write_prmbench),
+    ),
+    "mr_gsm8k": Format(
+        "MR-GSM8K: steps and the first wrong one, by people",
+        human.read_mr_gsm8k,
+        partial(_each, human.write_mr_gsm8k),
+    ),
+    "mr_ben": Format(
+        "MR-Ben: steps, blank lines among them, and the k of the first wrong 'Step k'",
+        human.read_mr_ben,
+        partial(_each, human.write_mr_ben),
+    ),
+    "bigbench_mistake": Format(
+        "BIG-Bench Mistake: steps and the index of the first mistake",
+        human.read_bigbench_mistake,
+        partial(_each, human.write_bigbench_mistake),
     ),
     "math_aps": Format(
         "MATH-APS: Monte-Carlo values of solution prefixes, list or tree",
@@ -155,7 +171,8 @@ def _read(
         try:
             found = read(fields.row_of(row))
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
-            on_bad(BadRow(name, line, str(error)))
+            message = str(error)
+            on_bad(BadRow(name, line, message if len(message) <= MESSAGE else f"{message[: MESSAGE - 1]}…"))
             continue
         for number, item in enumerate(found):
             if item.rollout.id:

@@ -7,7 +7,7 @@ from typing import Any
 
 from stepgauge.data.formats import fields
 from stepgauge.data.formats.labelled import Labelled, is_hard
-from stepgauge.data.formats.tagged import split_problem
+from stepgauge.data.formats.tagged import STEP_ONE, problem_and_steps, problem_column
 from stepgauge.scoring import Rollout
 
 __all__ = ["read_rlhflow", "write_rlhflow"]
@@ -18,9 +18,9 @@ _FIRST = "problem_in_first_step"
 def read_rlhflow(row: Mapping[str, Any]) -> list[Labelled]:
     """``{conversations: [{role: user, content: "q s1"}, {role: assistant, content: "+"}, …]}``.
 
-    Keys "from" and "value", and roles "human" and "gpt", are read too. Where the first turn has no "Step 1:" there is
-    no telling where the problem ends: then the problem is empty, the first step holds both, and
-    ``meta["problem_in_first_step"]`` is true.
+    Keys "from" and "value", and roles "human" and "gpt", are read too. Where the first turn has no "Step 1:" and
+    the row no column "problem", there is no telling where the problem ends: then the problem is empty, the first step
+    holds both, and ``meta["problem_in_first_step"]`` is true.
 
     Example:
         >>> turns = [{"role": "user", "content": "1+1? Step 1: 1+1 = 2."}, {"role": "assistant", "content": "+"}]
@@ -43,12 +43,10 @@ def read_rlhflow(row: Mapping[str, Any]) -> list[Labelled]:
         else:
             raise ValueError(f"{name}[{index}] must be '+' or '-', got {content!r:.40}")
     meta = fields.others(row, name)
-    parts = split_problem(steps[0])
-    if parts is None:
+    found = problem_and_steps(steps, row, meta)
+    if found is None:
         meta[_FIRST] = True
-    else:
-        steps[0] = parts[1]
-    return [Labelled(Rollout(parts[0] if parts else "", tuple(steps), meta=meta), tuple(labels))]
+    return [Labelled(Rollout(*(found or ("", tuple(steps))), meta=meta), tuple(labels))]
 
 
 def _turn(turn: object, where: str) -> tuple[str, str]:
@@ -69,12 +67,14 @@ def write_rlhflow(item: Labelled) -> dict[str, Any]:
     if not item.labels or not is_hard(item.labels):
         raise ValueError(f"rlhflow: every step needs the label 0 or 1, got {item.labels}; see harden")
     meta = dict(item.rollout.meta)
+    more: dict[str, str] = {}
     contents = list(item.rollout.steps)
     if not meta.pop(_FIRST, False):
-        first = contents[0] if split_problem(contents[0]) else f"Step 1: {contents[0]}"
+        first = contents[0] if STEP_ONE.match(contents[0]) else f"Step 1: {contents[0]}"
+        more = problem_column(item.rollout.problem, first)
         contents[0] = f"{item.rollout.problem} {first}"
     turns = []
     for content, label in zip(contents, item.labels, strict=True):
         turns.append({"role": "user", "content": content})
         turns.append({"role": "assistant", "content": "+" if label else "-"})
-    return {"conversations": turns, **meta}
+    return {"conversations": turns, **more, **meta}

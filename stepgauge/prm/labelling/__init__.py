@@ -5,7 +5,13 @@ from stepgauge.prm.labelling.consensus import ConsensusFilter, consensus_filter
 from stepgauge.prm.labelling.counts import Counts, SolutionLabels, step_labels
 from stepgauge.prm.labelling.journal import Journal
 from stepgauge.prm.labelling.judging import Critique, Judgement, judge_solution
-from stepgauge.prm.labelling.omegaprm import Priority, omegaprm_priority
+from stepgauge.prm.labelling.omegaprm import (
+    Priority,
+    SearchedPrefix,
+    math_aps_row,
+    omegaprm_priority,
+    omegaprm_search,
+)
 from stepgauge.prm.labelling.running import STRATEGIES, Progress, label_solutions
 from stepgauge.prm.labelling.strategies import binary, uniform
 from stepgauge.prm.labelling.tree_search import StepValue, rstar_q
@@ -19,6 +25,7 @@ __all__ = [
     "Judgement",
     "Priority",
     "Progress",
+    "SearchedPrefix",
     "SolutionLabels",
     "StepValue",
     "adaptive",
@@ -27,7 +34,9 @@ __all__ = [
     "first_error_posterior",
     "judge_solution",
     "label_solutions",
+    "math_aps_row",
     "omegaprm_priority",
+    "omegaprm_search",
     "rstar_q",
     "step_labels",
     "uniform",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from stepgauge.prm.labelling.counts import Counts, Draw, SolutionLabels
 from stepgauge.prm.labelling.strategies import contradicting
 
-__all__ = ["adaptive", "first_error_posterior"]
+__all__ = ["MAX_STEPS", "adaptive", "first_error_posterior"]
 
 Array = NDArray[np.float64]
 
@@ -19,6 +19,7 @@ Array = NDArray[np.float64]
 _MEANS = np.array([0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97])
 _SCATTER = 6.0  # prior completions' worth of agreement of a prefix with its solution
 _REPAIRED = (0.15, 7.35)  # Beta of the success rate past the error: mean 0.02
+MAX_STEPS = 1000  # the test looks at every pair of an error and a prefix
 _NO_ERROR = 0.4  # prior chance that no step is wrong; the rest is spread evenly over the steps
 
 
@@ -128,6 +129,8 @@ def adaptive(
             f"adaptive needs n_steps >= 0, rollouts >= 1, wave >= 1, worth >= 0; got {n_steps}, {rollouts}, {wave}, "
             f"{worth}"
         )
+    if n_steps > MAX_STEPS:
+        raise ValueError(f"adaptive(n_steps) must be at most {MAX_STEPS}, got {n_steps}; leave such a solution out")
     counts = [Counts()] * n_steps
     tables = _tables(rollouts + 1)
     correct, wrong = np.zeros(n_steps, dtype=np.int64), np.zeros(n_steps, dtype=np.int64)

@@ -79,6 +79,14 @@ class PrefixRollouts:
 
     def draw(self, step: int, n: int) -> Counts:
         """Counts of samples 0 … n − 1; draws those that are missing, in one request."""
+        return tally(self.samples(step, n))
+
+    def samples(self, step: int, n: int) -> list[Drawn]:
+        """Samples 0 … n − 1 themselves, in order; draws those that are missing, in one request.
+
+        Raises:
+            ValueError: a generator that gives fewer than it was asked for.
+        """
         key = self.key(step)
         if step not in self._known:
             self._known[step] = self.journal.get(key)
@@ -89,6 +97,8 @@ class PrefixRollouts:
         if first < n:
             prefix = prefix_text(self.rollout, step)
             made = self.generator.complete([Prompt(self.rollout.problem, prefix)], n - first, first=first)[0]
+            if len(made) != n - first:
+                raise ValueError(f"{self.generator.fingerprint} gave {len(made)} completions of {n - first} asked for")
             fresh = {
                 first + at: Drawn(
                     judge_completion(self.rollout, prefix, completion, self.verifier),
@@ -101,4 +111,4 @@ class PrefixRollouts:
             known = self._known[step] = self.journal.get(key)  # another run may have been faster; what is kept counts
             if self.on_drawn is not None:
                 self.on_drawn(len(fresh), sum(d.tokens for d in fresh.values()), 0)
-        return tally([known[index] for index in range(n)])
+        return [known[index] for index in range(n)]

@@ -109,6 +109,29 @@ ULTRAINTERACT = {
     "completions": [["Step 1: 1+1 = 2.", "Step 2: So 2."], ["Step 1: So 3."]],
     "correctness": [True, False],
 }
+MR_GSM8K = {
+    "uuid": "u1",
+    "question": "1+1?",
+    "ground_truth_solution": "#### 2",
+    "ground_truth_answer": "2",
+    "model_output_steps": ["Step 1: 1+1 = 3.", "Step 2: #### 3"],
+    "model_output_answer_correctness": "wrong",
+    "model_output_solution_correctness": "wrong",
+    "model_output_solution_first_error_step": 1,
+    "question_type": "original",
+}
+MR_BEN = {
+    "Question_UUID": "u2",
+    "Subject": "college_math",
+    "Question": "1+1?",
+    "Options": "A: 2 \nB: 3 ",
+    "Ground_Truth_Answer": "A",
+    "Sampled_Model": "m",
+    "Model_Solution_Steps": ["Step 1: 1+1 = 2.", "Step 1.1: As said.", "Step 2: So 3.", "Solution: Choice_B"],
+    "Model_Solution_Correctness": "incorrect",
+    "Model_Solution_First_Error_Step": "2",
+}
+BIGBENCH = {"input": "1 + 1 =", "steps": ["It is 2.", "So 3."], "target": "2", "answer": "3", "mistake_index": 1}
 
 GOOD = [
     ("trl", TRL),
@@ -128,6 +151,12 @@ GOOD = [
     ("math_aps", MATH_APS),
     ("math_aps", MATH_APS_TREE),
     ("ultrainteract", ULTRAINTERACT),
+    ("mr_gsm8k", MR_GSM8K),
+    ("mr_gsm8k", {**MR_GSM8K, "model_output_solution_first_error_step": "N/A", "ground_truth_answer": 2}),
+    ("mr_ben", MR_BEN),
+    ("mr_ben", {**MR_BEN, "Model_Solution_First_Error_Step": "N/A"}),
+    ("bigbench_mistake", BIGBENCH),
+    ("bigbench_mistake", {**BIGBENCH, "mistake_index": None, "answer": None}),
 ]
 
 
@@ -219,4 +248,17 @@ BAD = [  # format, row, what the error must say
     ("ultrainteract", {**ULTRAINTERACT, "completions": [["a"], [3]]}, r"completions\[1\]\[0\] must be a string"),
     ("ultrainteract", {**ULTRAINTERACT, "completions": [], "correctness": []}, "completions is empty"),
     ("ultrainteract", {**ULTRAINTERACT, "correctness": [True, None]}, "must be true or false"),
+    ("mr_gsm8k", {**MR_GSM8K, "model_output_solution_first_error_step": 0}, r"must be 1..2 or 'N/A', got 0"),
+    ("mr_gsm8k", {**MR_GSM8K, "model_output_solution_first_error_step": "1"}, "must be an integer"),
+    ("mr_gsm8k", {**MR_GSM8K, "model_output_answer_correctness": "maybe"}, "must be 'correct' or 'wrong'"),
+    ("mr_gsm8k", {**MR_GSM8K, "model_output_steps": []}, "model_output_steps is empty"),
+    ("mr_gsm8k", without(MR_GSM8K, "ground_truth_answer"), "ground_truth_answer must be"),
+    ("mr_ben", {**MR_BEN, "Model_Solution_First_Error_Step": "1.2"}, "'1.2' names 0"),
+    ("mr_ben", {**MR_BEN, "Model_Solution_Steps": ["Step 2: a", "Step 2: b"]}, "'2' names 2"),
+    ("mr_ben", {**MR_BEN, "Model_Solution_Steps": ["", " "]}, "Model_Solution_Steps is empty"),
+    ("mr_ben", without(MR_BEN, "Options"), "no field 'Options'"),
+    ("bigbench_mistake", {**BIGBENCH, "mistake_index": 2}, r"mistake_index must be 0..1 or null, got 2"),
+    ("bigbench_mistake", {**BIGBENCH, "mistake_index": -1}, r"mistake_index must be 0..1 or null, got -1"),
+    ("bigbench_mistake", {**BIGBENCH, "mistake_index": 1.0}, "must be an integer"),
+    ("bigbench_mistake", {**BIGBENCH, "target": None}, "target must be a string"),
 ]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import time
 
 import pytest
@@ -56,7 +57,7 @@ def test_round_trip(name, row, tmp_path):
 
 
 EXACT = {"trl", "math_shepherd", "openrlhf", "er_prm", "rlhflow", "rlhflow_test", "processbench", "prmbench"}
-EXACT |= {"ultrainteract"}
+EXACT |= {"ultrainteract", "mr_gsm8k", "mr_ben", "bigbench_mistake"}
 
 
 @pytest.mark.parametrize(("name", "row"), [(n, r) for n, r in GOOD if n in EXACT])
@@ -227,6 +228,12 @@ SOFT = Labelled(Rollout("p", ("a",)), (0.9,))
         ("prmbench", SOFT, "harden"),
         ("math_aps", Labelled(Rollout("p", ("a", " ")), (1.0, 1.0)), "needs text"),
         ("ultrainteract", SOFT, "outcome"),
+        ("mr_gsm8k", SOFT, "harden"),
+        ("mr_gsm8k", Labelled(Rollout("p", ("a",), gold="1"), (1.0,)), "outcome"),
+        ("mr_ben", Labelled(Rollout("p", ("a",), gold="A"), (0.0,)), "must begin 'Step k'"),
+        ("mr_ben", Labelled(Rollout("p", ("Step 1: a", "Step 1: b"), gold="A"), (1.0, 0.0)), "a k of its own"),
+        ("bigbench_mistake", Labelled(Rollout("p", ("a",)), (1.0,)), "gold"),
+        ("bigbench_mistake", Labelled(Rollout("p", ("a", "b"), gold="1"), (0.9, 0.0)), "harden"),
         ("rlhflow_test", SOFT, "outcome"),
     ],
 )
@@ -237,28 +244,104 @@ def test_what_a_format_cannot_hold_is_refused_and_nothing_is_written(name, item,
     assert not path.exists()
 
 
-TEXT = st.text(st.characters(codec="utf-8", exclude_characters="ки"), min_size=1, max_size=12).filter(
-    lambda t: t == t.strip() and "Step" not in t
+PIECES = st.sampled_from(["Step 1:", "Step 2: ", "## Step 1: ", " ", "\n", "1+1", "Step 1 :", "+", "-", "кі", "\u2028"])
+TEXT = st.lists(st.one_of(PIECES, st.text(st.characters(codec="utf-8", exclude_characters="ки"), max_size=8))).map(
+    "".join
 )
+STEP = TEXT.filter(lambda t: t.strip() != "")
 
 
-@given(TEXT, st.lists(st.tuples(TEXT, st.booleans()), min_size=1, max_size=4))
+@given(TEXT, st.lists(st.tuples(STEP, st.booleans()), min_size=1, max_size=4))
 def test_any_hard_labelled_solution_survives_every_hard_format(problem, steps):
+    """Whatever the texts, "Step 1:" in the problem or twice in the first step included; tagged layouts strip steps."""
     item = Labelled(Rollout(problem, tuple(s for s, _ in steps)), tuple(float(x) for _, x in steps), True)
     for name in ("trl", "prm800k", "prmbench"):
         row = next(iter(FORMATS[name].write([_for(name, item)])))
         back = FORMATS[name].read(json.loads(json.dumps(row)))[0]
         assert (back.rollout.problem, back.rollout.steps, back.labels) == (problem, item.rollout.steps, item.labels)
-    for name in ("math_shepherd", "openrlhf"):  # these name their steps
-        back = FORMATS[name].read(next(iter(FORMATS[name].write([item]))))[0]
-        named = tuple(f"Step {i}: {s}" for i, s in enumerate(item.rollout.steps, 1))
-        assert (back.rollout.problem, back.rollout.steps, back.labels) == (problem, named, item.labels)
+    for name in ("math_shepherd", "openrlhf", "er_prm", "rlhflow"):
+        back = FORMATS[name].read(json.loads(json.dumps(next(iter(FORMATS[name].write([item]))))))[0]
+        assert (back.rollout.problem, back.rollout.steps, back.labels) == (problem, _named(name, item), item.labels)
+        assert back.rollout.meta == {}
+
+
+def _named(name, item):
+    """The steps as a layout with named steps gives them back."""
+    named = [s if re.match(rf"Step {i}\s?:", s) else f"Step {i}: {s}" for i, s in enumerate(item.rollout.steps, 1)]
+    kept = named if name != "rlhflow" else [named[0], *item.rollout.steps[1:]]
+    return tuple(step.strip() for step in kept)
 
 
 def _for(name, item):
     if name != "prmbench":
         return item
     return Labelled(Rollout(item.rollout.problem, item.rollout.steps, meta={"classification": "x"}), item.labels)
+
+
+# --- hostile rows
+
+HOSTILE = [
+    None,
+    True,
+    -1,
+    2**70,
+    10**4000,  # what JSON can hold
+    1.5,
+    float("nan"),
+    float("inf"),
+    "",
+    "ки",
+    "\ud800",
+    "\x00",
+    "Step 1: Step 1:",
+    "+",
+    [],
+    [[]],
+    [None],
+    {},
+    {"text": None},
+    {"text": "a", "mc_value": 1, "children": {}},
+    {"role": "user", "content": []},
+]
+
+
+def places(value, path=()):
+    """Every place in a row."""
+    yield path
+    if isinstance(value, dict | list):
+        for key in list(value) if isinstance(value, dict) else range(len(value)):
+            yield from places(value[key], (*path, key))
+
+
+def changed(value, path, new):
+    """The row with another value at one place; without the field where ``new`` is ``...``."""
+    if not path:
+        return new
+    copy = dict(value) if isinstance(value, dict) else list(value)
+    if new is ... and len(path) == 1:
+        del copy[path[0]]
+    else:
+        copy[path[0]] = changed(value[path[0]], path[1:], new)
+    return copy
+
+
+@pytest.mark.parametrize(("name", "row"), GOOD, ids=[f"{name}-{i}" for i, (name, _) in enumerate(GOOD)])
+def test_a_row_with_any_value_anywhere_is_read_or_reported(name, row):
+    """Each place of each good row with each hostile value: never a crash, and what is read can be written or not."""
+    rows = [changed(row, path, new) for path in places(row) for new in (*HOSTILE, *([...] if path else []))]
+    bad = []
+    items = list(read_labelled(rows, name, on_bad=bad.append))
+    assert bad
+    assert len({place.line for place in bad}) == len(bad)
+    assert all(0 < len(str(place)) < 500 for place in bad)
+    for item in items:
+        assert len(item.labels) == len(item.rollout.steps)
+        try:
+            written = list(FORMATS[name].write([item]))
+        except ValueError:
+            continue
+        json.dumps(written).encode()
+        assert known(read(written, name)) == known([item])
 
 
 # --- labels
@@ -342,6 +425,92 @@ def test_prmbench_round_trips(shared):
             assert row == back
         count += len(rows)
     assert count == 6216
+
+
+TRAINING = ("trl", "math_shepherd", "openrlhf", "er_prm", "prm800k", "rlhflow", "math_aps")
+
+
+@pytest.fixture(scope="module")
+def real(shared):
+    """3,400 solutions of ProcessBench, cut behind the first error, and 6,216 of PRMBench."""
+    data = shared / "data"
+    items = [
+        truncate_at_first_error(item)
+        for split in ("gsm8k", "math", "olympiadbench", "omnimath")
+        for item in read(data / "processbench" / f"{split}.json", "processbench")
+    ]
+    items += [item for file in sorted((data / "prmbench").glob("*.jsonl")) for item in read(file, "prmbench")]
+    return [
+        Labelled(Rollout(item.rollout.problem, item.rollout.steps, id=item.rollout.id), item.labels) for item in items
+    ]
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_every_real_solution_becomes_a_training_row_and_comes_back(name, real):
+    assert len(real) == 9616
+    refused = 0
+    for plain in real:
+        if name == "math_aps" and not all(step.strip() for step in plain.rollout.steps):
+            with pytest.raises(ValueError, match="needs text"):
+                list(FORMATS[name].write([plain]))
+            refused += 1
+            continue
+        (row,) = json.loads(json.dumps(list(FORMATS[name].write([plain]))))
+        (back,) = FORMATS[name].read(row)
+        steps = plain.rollout.steps
+        if name == "math_aps":
+            steps = tuple(step.strip() for step in steps)
+        elif name not in ("trl", "prm800k"):
+            steps = _named(name, plain)
+        assert (back.rollout.problem, back.rollout.steps, back.labels) == (plain.rollout.problem, steps, plain.labels)
+    assert refused == (3 if name == "math_aps" else 0)
+
+
+HUMAN = [
+    ("mr_gsm8k", "mr_gsm8k/mr_gsm8k_subset.jsonl", 590, 0),
+    ("mr_ben", "mr_ben/math.jsonl", 918, 0),
+    ("mr_ben", "mr_ben/physics.jsonl", 665, 2),  # two labels name a step that four steps are called
+    ("bigbench_mistake", "bigbench_mistake/multistep_arithmetic.jsonl", 300, 0),
+    ("bigbench_mistake", "bigbench_mistake/dyck_languages.jsonl", 986, 0),
+    ("bigbench_mistake", "bigbench_mistake/word_sorting.jsonl", 300, 0),
+    ("bigbench_mistake", "bigbench_mistake/logical_deduction.jsonl", 300, 0),
+    ("bigbench_mistake", "bigbench_mistake/tracking_shuffled_objects.jsonl", 300, 0),
+]
+
+
+@pytest.mark.parametrize(("name", "file", "good", "ambiguous"), HUMAN, ids=[file for _, file, _, _ in HUMAN])
+def test_first_errors_found_by_people_round_trip(name, file, good, ambiguous, shared):
+    source = shared / "data" / file
+    bad = []
+    items = list(read_labelled(source, name, on_bad=bad.append))
+    assert (len(items), len(bad)) == (good, ambiguous)
+    rows = [json.loads(line) for line in source.read_text(encoding="utf-8").splitlines()]
+    for place in reversed(bad):
+        del rows[place.line - 1]
+    if name == "mr_ben":  # empty lines are no steps
+        for row in rows:
+            row["Model_Solution_Steps"] = [step for step in row["Model_Solution_Steps"] if step.strip()]
+    assert list(FORMATS[name].write(items)) == rows
+
+
+def test_outcomes_of_real_solutions_round_trip(shared):
+    """OpenAI's four solutions of each of 1,319 GSM8K problems, as UltraInteract's and RLHFlow's rows."""
+    models = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")
+    source = shared / "data" / "gsm8k" / "example_model_solutions.jsonl"
+    for solutions, outcomes, name in (
+        ("completions", "correctness", "ultrainteract"),
+        ("answers", "label", "rlhflow_test"),
+    ):
+        rows = []
+        for line in source.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            rights = [row[model]["is_correct"] for model in models]
+            texts = [row[model]["solution"] for model in models]
+            known = rights if name == "ultrainteract" else [int(right) for right in rights]
+            rows.append({"prompt": row["question"], solutions: texts, outcomes: known})
+        items = read(rows, name)
+        assert len(items) == 4 * len(rows) == 5276
+        assert list(FORMATS[name].write(items)) == rows
 
 
 def test_processbench_becomes_training_rows(shared):

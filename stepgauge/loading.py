@@ -135,7 +135,8 @@ def load(
         spec: a name from ``SCORERS`` or from the entry points of group ``stepgauge.scorers``; ``name:argument`` passes
             the argument that the scorer needs, as in ``"logprob:/models/smollm2"``. A folder or hub name alone is a
             process reward model, ``"http://host:port"`` a server of one.
-        device, dtype: for scorers that run a model, e.g. "cuda", "bfloat16"; others refuse them.
+        device, dtype: for scorers that run a model, e.g. "cuda", "bfloat16"; others refuse them. Several devices,
+            "cuda:0,cuda:1", get a copy of the model and a worker each.
         download: allow a model hub to be asked for weights that are not on this machine.
         options: parameters of the scorer.
 
@@ -149,6 +150,11 @@ def load(
     """
     if not isinstance(spec, str):
         raise TypeError(f"load(spec) takes a string such as 'embedded', got {type(spec).__name__}")
+    if device is not None and "," in device:
+        from stepgauge.devices import OverDevices
+
+        places = [place.strip() for place in device.split(",")]
+        return OverDevices([load(spec, device=place, dtype=dtype, download=download, **options) for place in places])
     name, colon, argument = _parts(spec)
     for key, value in (("device", device), ("dtype", dtype), ("download", download or None)):
         if value is not None:

@@ -21,7 +21,7 @@ MODULES = sorted(
     name for _, name, _ in pkgutil.walk_packages([str(ROOT)], "stepgauge.") if not name.endswith("__main__")
 )
 
-GROUND = {"scoring", "aggregation", "loading", "testing", "_html", "generation"}
+GROUND = {"scoring", "aggregation", "loading", "testing", "devices", "_html", "generation"}
 MAY_IMPORT = {  # besides the ground floor and itself
     "data": set(),
     "lm": {"data"},
